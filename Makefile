@@ -1,0 +1,42 @@
+# Two commands do everything from a clean clone: `make demo` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test check bench format schema clean
+
+demo: $(READY)
+	$(BIN)/milepost demo
+
+test: $(READY)
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# Write src/milepost/sql/schema.sql anew from the migrations.
+schema: $(READY)
+	$(BIN)/python -m tests.sql.dump > src/milepost/sql/schema.sql.new
+	mv src/milepost/sql/schema.sql.new src/milepost/sql/schema.sql
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+# Made anew only when what is to be installed has changed, so that a second run starts at once.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Milepost needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints.txt --editable '.[embedded,dev]'
+	@touch $(READY)

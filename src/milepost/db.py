@@ -1,0 +1,120 @@
+"""The one module that knows how to connect, and what an error of the server means in our words."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeAlias
+
+import psycopg
+from psycopg import errors as pg
+from psycopg.conninfo import make_conninfo
+
+from milepost import errors, sql
+from milepost.errors import (
+    ConnectionUnusable,
+    InvalidUrl,
+    MilepostError,
+    NotMigrated,
+    ReadOnlyServer,
+    SchemaTooNew,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+Connection: TypeAlias = "psycopg.Connection[Any]"
+AsyncConnection: TypeAlias = "psycopg.AsyncConnection[Any]"
+
+_BY_SQLSTATE: dict[str, type[MilepostError]] = {
+    kind.sqlstate: kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, MilepostError) and kind.sqlstate is not None
+}
+# What the server says when a statement of ours meets a schema that is not (fully) there.
+_MISSING = (pg.UndefinedTable, pg.UndefinedFunction, pg.UndefinedColumn, pg.InvalidSchemaName)
+
+
+def connect(url: str, *, application_name: str = "milepost") -> Connection:
+    """A new connection in autocommit mode; `conn.transaction()` opens a transaction, in READ
+    COMMITTED whatever the server's default: above it, what is read may be older than a lock."""
+    conn = psycopg.connect(conninfo(url, application_name), autocommit=True)
+    conn.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+    return conn
+
+
+def conninfo(url: str, application_name: str = "milepost") -> str:
+    """The URL checked and completed. libpq quotes a URL it cannot parse, password and all,
+    hence `from None`."""
+    try:
+        return make_conninfo(url, fallback_application_name=application_name)
+    except psycopg.ProgrammingError:
+        raise InvalidUrl from None
+
+
+@contextmanager
+def translated(schema: str) -> Iterator[None]:
+    """Our errors instead of the server's, where there is one of ours."""
+    try:
+        yield
+    except psycopg.Error as exc:
+        ours = translate(exc, schema)
+        if ours is None:
+            raise
+        raise ours from exc
+
+
+def translate(exc: psycopg.Error, schema: str) -> MilepostError | None:
+    kind = _BY_SQLSTATE.get(exc.sqlstate or "")
+    if kind is not None:
+        return kind(_with_hint(exc))
+    if isinstance(exc, _MISSING) and schema in str(exc):
+        return NotMigrated(schema, None, sql.migrations()[-1].number)
+    if isinstance(exc, pg.ReadOnlySqlTransaction):
+        return ReadOnlyServer(
+            "The server is read-only (a standby, or default_transaction_read_only): "
+            "nothing was written. Connect to the primary."
+        )
+    if isinstance(exc, pg.InFailedSqlTransaction):
+        return failed_transaction()
+    return None
+
+
+def failed_transaction() -> ConnectionUnusable:
+    return ConnectionUnusable(
+        "The transaction has already failed: nothing was written. Roll it back and begin again."
+    )
+
+
+def check_usable(conn: Connection | AsyncConnection) -> None:
+    """Refuse a closed connection or a failed transaction before anything is sent."""
+    if conn.closed:
+        raise ConnectionUnusable("The connection is closed: nothing was written. Open a new one.")
+    if conn.info.transaction_status == psycopg.pq.TransactionStatus.INERROR:
+        raise failed_transaction()
+
+
+def check_schema(conn: Connection, schema: str) -> None:
+    """Refuse a schema that is missing, older or newer than this code."""
+    needed = sql.migrations()[-1].number
+    found = applied_number(conn, schema)
+    if found is None or found < needed:
+        raise NotMigrated(schema, found, needed)
+    if found > needed:
+        raise SchemaTooNew(schema, found, needed)
+
+
+def applied_number(conn: Connection, schema: str) -> int | None:
+    """The number of the last migration applied; None where Milepost has never been."""
+    try:
+        with conn.transaction():
+            row = conn.execute(sql.query("applied_number", schema)).fetchone()
+    except (pg.UndefinedTable, pg.InvalidSchemaName):
+        return None
+    return None if row is None else row[0]
+
+
+def _with_hint(exc: psycopg.Error) -> str:
+    message = exc.diag.message_primary or str(exc)
+    hint = exc.diag.message_hint
+    return f"{message}. {hint}" if hint else message

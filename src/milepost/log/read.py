@@ -1,0 +1,217 @@
+"""Read the log in order: the horizon first, then the rows below it in a later snapshot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import orjson
+from psycopg.types.json import set_json_loads
+
+from milepost import sql
+from milepost.db import translated
+from milepost.log.pace import Pace
+from milepost.records import Position, RecordedMessage, Segment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from milepost.db import Connection
+
+Start: TypeAlias = "Position | datetime | Literal['beginning', 'end']"
+
+
+@dataclass(frozen=True, slots=True)
+class Horizon:
+    """The highest position below which nothing can appear any more, as of one moment."""
+
+    position: Position
+    is_held: bool  # something is in flight above it: look again soon
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Messages in order, and the position up to which everything has been seen, whether it
+    passed the filter or not."""
+
+    messages: list[RecordedMessage]
+    reached: Position
+    is_full: bool
+    is_held: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which messages a reader wants. Filtering never changes their order."""
+
+    topics: Sequence[str] | None = None
+    types: Sequence[str] | None = None
+    segment: Segment | None = None
+
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "topics": None if self.topics is None else list(self.topics),
+            "types": None if self.types is None else list(self.types),
+            "segment_id": self.segment.id if self.segment else None,
+            "segment_mask": self.segment.mask if self.segment else None,
+        }
+
+
+EVERYTHING = Selection()
+
+
+def horizon(conn: Connection, schema: str = sql.DEFAULT_SCHEMA) -> Horizon:
+    with translated(schema):
+        row = conn.execute(sql.query("horizon", schema)).fetchone()
+    transaction_id, position, is_held = _one(row)
+    return Horizon(Position(transaction_id, position), is_held)
+
+
+def start_position(conn: Connection, start: Start, schema: str = sql.DEFAULT_SCHEMA) -> Position:
+    """The position after which to read. The end is the horizon, not the newest row: a message
+    in flight below that row would be skipped for ever."""
+    if isinstance(start, Position):
+        return start
+    if isinstance(start, datetime):
+        return _position_at(conn, start, schema)
+    if start == "beginning":
+        return Position.BEGINNING
+    if start == "end":
+        return horizon(conn, schema).position
+    raise ValueError(f"start is {start!r}: expected 'beginning', 'end', a Position or a datetime.")
+
+
+@dataclass(slots=True)
+class Reader:
+    """Reads on from a position, batch by batch. Opens no transaction and keeps none open.
+
+    The connection must be in autocommit mode and is used by the reader alone.
+    """
+
+    conn: Connection
+    after: Position = Position.BEGINNING
+    selection: Selection = EVERYTHING
+    batch_size: int = 1000
+    schema: str = sql.DEFAULT_SCHEMA
+    _horizon: Horizon | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size is {self.batch_size}: expected at least 1.")
+        if not self.conn.autocommit:
+            raise ValueError("A reader needs a connection in autocommit mode.")
+
+    def read(self) -> Batch:
+        """The next batch, which may be empty. Everything up to `reached` has been seen."""
+        if self._horizon is None or self._horizon.position <= self.after:
+            self._horizon = horizon(self.conn, self.schema)
+        batch = read_batch(
+            self.conn, self.after, self._horizon, self.selection, self.batch_size, self.schema
+        )
+        self.after = batch.reached
+        return batch
+
+    def messages(self) -> Iterator[RecordedMessage]:
+        """Every message there is below the horizon, then ends."""
+        while True:
+            batch = self.read()
+            yield from batch.messages
+            if not batch.is_full:
+                return
+
+    def follow(self, poll_seconds: float = 1.0) -> Iterator[RecordedMessage]:
+        """Every message, waiting for more; never ends by itself."""
+        for batch in self.batches(poll_seconds):
+            yield from batch.messages
+
+    def batches(self, poll_seconds: float = 1.0) -> Iterator[Batch]:
+        """Batches as they come, an empty one after every fruitless look, so that the caller
+        can stop between any two."""
+        self.listen()
+        pace = Pace(poll_seconds)
+        while True:
+            before = self.after
+            batch = self.read()
+            yield batch
+            wait_seconds, pace = pace.after(
+                is_full=batch.is_full,
+                is_fruitful=batch.reached > before,
+                is_held=batch.is_held,
+            )
+            if wait_seconds:
+                self.wait(wait_seconds)
+
+    def listen(self) -> None:
+        """Subscribe to the wake-ups of the log. They are hints: the reader polls as well."""
+        with translated(self.schema):
+            self.conn.execute(f'listen "{sql.check_schema_name(self.schema)}"'.encode())
+
+    def wait(self, seconds: float) -> None:
+        """Until a wake-up comes, or for that long."""
+        for _ in self.conn.notifies(timeout=seconds, stop_after=1):
+            pass
+
+
+def read_batch(
+    conn: Connection,
+    after: Position,
+    horizon: Horizon,
+    selection: Selection = EVERYTHING,
+    batch_size: int = 1000,
+    schema: str = sql.DEFAULT_SCHEMA,
+) -> Batch:
+    """Messages after a position and not above a horizon that an earlier statement took."""
+    if horizon.position <= after:
+        return Batch([], after, is_full=False, is_held=horizon.is_held)
+    parameters = selection.parameters() | {
+        "after_transaction_id": after.transaction_id,
+        "after_position": after.position,
+        "horizon_transaction_id": horizon.position.transaction_id,
+        "horizon_position": horizon.position.position,
+        "max_count": batch_size,
+    }
+    with translated(schema), conn.cursor(binary=True) as cursor:
+        set_json_loads(orjson.loads, cursor)
+        rows = cursor.execute(sql.query("read", schema), parameters).fetchall()
+    messages = [_message(*row) for row in rows]
+    is_full = len(messages) == batch_size
+    reached = messages[-1].position if is_full else horizon.position
+    return Batch(messages, reached, is_full, horizon.is_held)
+
+
+def _message(
+    kind: str,
+    data: Any,
+    key: str | None,
+    topic: str,
+    metadata: Any,
+    id_: Any,
+    transaction_id: int,
+    position: int,
+    recorded_at: datetime,
+) -> RecordedMessage:
+    return RecordedMessage(
+        kind,
+        data,
+        key=key,
+        topic=topic,
+        metadata=metadata,
+        id=id_,
+        position=Position(transaction_id, position),
+        recorded_at=recorded_at,
+    )
+
+
+def _position_at(conn: Connection, time: datetime, schema: str) -> Position:
+    if time.tzinfo is None:
+        raise ValueError(f"{time} has no time zone: the log's times are absolute.")
+    with translated(schema):
+        row = conn.execute(sql.query("position_at", schema), {"recorded_from": time}).fetchone()
+    return Position(*_one(row))
+
+
+def _one(row: Any) -> Any:
+    if row is None:
+        raise RuntimeError("A query that always answers with one row answered with none.")
+    return row

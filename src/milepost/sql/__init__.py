@@ -1,0 +1,88 @@
+"""The SQL files and how they become statements.
+
+`migrations/` holds the tables, numbered and applied once; `functions/` the functions, one a
+file, replaced whenever they changed; `queries/` what Python runs by name. In all of them
+`{schema}` stands for the quoted name of the schema, and everything is qualified with it, so
+that no search_path can change what a statement means.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Literal
+
+from milepost.errors import InvalidSchemaName
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+LogOrder = Literal["append", "transaction"]
+DEFAULT_SCHEMA = "milepost"
+# Plain lower-case names only: they need no escaping wherever they are rendered, and they leave
+# room for a suffix within PostgreSQL's 63 bytes.
+_SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,47}")
+_ROOT = files(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    number: int
+    name: str
+    text: str
+
+
+def check_schema_name(schema: str) -> str:
+    if not _SCHEMA_NAME.fullmatch(schema) or schema.startswith("pg_"):
+        raise InvalidSchemaName(schema)
+    return schema
+
+
+def render(text: str, schema: str, order: LogOrder = "append") -> str:
+    check_schema_name(schema)
+    return (
+        text.replace("{schema}", f'"{schema}"')
+        .replace("{channel}", f"'{schema}'")
+        .replace("{order}", order)
+    )
+
+
+@cache
+def query(name: str, schema: str = DEFAULT_SCHEMA) -> bytes:
+    """The named query, ready for psycopg (bytes: the file's text is ours, not a caller's)."""
+    return render((_ROOT / "queries" / f"{name}.sql").read_text("utf-8"), schema).encode()
+
+
+@cache
+def migrations() -> tuple[Migration, ...]:
+    return tuple(_migration(file) for file in _sql_files(_ROOT / "migrations"))
+
+
+@cache
+def functions(order: LogOrder) -> str:
+    """Every function of a log of this order, as one script."""
+    common = _sql_files(_ROOT / "functions")
+    own = _sql_files(_ROOT / "functions" / f"{order}_order")
+    return "\n".join(file.read_text("utf-8") for file in (*common, *own))
+
+
+@cache
+def bootstrap() -> str:
+    return (_ROOT / "bootstrap.sql").read_text("utf-8")
+
+
+def checksum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _migration(file: Traversable) -> Migration:
+    number, _, name = file.name.removesuffix(".sql").partition("_")
+    return Migration(int(number), name, file.read_text("utf-8"))
+
+
+def _sql_files(folder: Traversable) -> list[Traversable]:
+    found = [file for file in folder.iterdir() if file.name.endswith(".sql")]
+    return sorted(found, key=lambda file: file.name)

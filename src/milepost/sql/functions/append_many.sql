@@ -1,0 +1,31 @@
+-- Append many messages in the caller's transaction, in the order of a JSON array of objects
+-- {"type", "data", "key", "topic", "metadata", "id"}; all but type and data may be left out.
+-- Answers with the positions, in the same order.
+create or replace function {schema}.append_many(messages json)
+returns setof {schema}.position
+language plpgsql volatile as $$
+#variable_conflict use_column
+begin
+  return query
+  with given as materialized (
+    select element.ordinality, message.*
+    from json_array_elements(append_many.messages) with ordinality as element (body, ordinality)
+    cross join lateral json_to_record(element.body) as message (
+      id uuid, topic text, key text, type text, data json, metadata json
+    )
+  ),
+  accepted as materialized (
+    select given.*, {schema}.refuse_oversized(given.data, given.metadata) from given
+  ),
+  appended as (
+    insert into {schema}.messages (id, topic, key, type, data, metadata)
+    select
+      coalesce(id, {schema}.uuid7()), coalesce(topic, 'default'), key, type, data,
+      coalesce(metadata, '{}')
+    from accepted
+    order by ordinality
+    returning transaction_id, "position"
+  )
+  select transaction_id, "position" from appended order by "position";
+end;
+$$;

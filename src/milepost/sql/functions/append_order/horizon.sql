@@ -1,0 +1,56 @@
+-- The highest position below which nothing can appear any more: the lesser of the sequence's
+-- last value and the lowest floor that a transaction in flight holds (see before_append).
+--
+-- The sequence is read first. Whoever takes a lock after the locks were read draws after that,
+-- hence above what the sequence said; whoever released one before is visible to any snapshot
+-- taken from now on. So the rows must be read by a later statement.
+create or replace function {schema}.horizon() returns {schema}.position
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  log_id constant oid := '{schema}.messages'::regclass;
+  log_sequence constant regclass := '{schema}.messages_position_seq';
+  newest bigint;
+  is_ahead boolean;
+  held bigint[];
+  drawn bigint;
+begin
+  if pg_is_in_recovery() then
+    raise exception 'a log in append order cannot be read on a standby'
+      using errcode = 'MP002',
+      hint = 'Its horizon lives in the locks of the primary: read there, or create the log with --order transaction.';
+  end if;
+  perform {schema}.refuse_unsafe_read();
+
+  -- One statement, so that its snapshot is older than the sequence's value: a row above that
+  -- value was not drawn from this sequence.
+  select sequence.newest, exists (
+    select from {schema}.messages
+    where (transaction_id, "position") > (0, sequence.newest)
+  )
+  into newest, is_ahead
+  from (select coalesce(pg_sequence_last_value(log_sequence), 0)) as sequence (newest);
+  if is_ahead then
+    raise exception 'the log holds positions above %, the last its sequence has drawn', newest
+      using errcode = 'MP003',
+      hint = 'The rows were restored or replicated without the sequence. Run: milepost rebase';
+  end if;
+
+  select array_agg(objid::bigint) into held
+  from pg_locks
+  where locktype = 'advisory'
+    and database = (select oid from pg_database where datname = current_database())
+    and classid = log_id
+    and objsubid = 1;
+  if held is null then
+    return row(0, newest)::{schema}.position;
+  end if;
+
+  -- Only 32 bits of a floor fit into the key. Every floor held is at most what is drawn by
+  -- now, so that counting back from there undoes the wrap-around.
+  drawn := pg_sequence_last_value(log_sequence);
+  select least(newest, min(coalesce(drawn, 0) - ((coalesce(drawn, 0) - floor) & 4294967295)))
+  into newest
+  from unnest(held) as floor;
+  return row(0, newest)::{schema}.position;
+end;
+$$;

@@ -1,0 +1,37 @@
+-- Who holds the horizon back: every transaction that has appended and not ended, oldest floor
+-- first. No pid: a prepared transaction.
+create or replace function {schema}.horizon_holders() returns table (
+  pid integer,
+  prepared text,
+  application text,
+  username text,
+  database text,
+  state text,
+  age interval,
+  query text,
+  remedy text
+)
+language sql volatile as $$
+  select
+    activity.pid,
+    prepared.gid,
+    activity.application_name,
+    coalesce(activity.usename, prepared.owner)::text,
+    coalesce(activity.datname, prepared.database)::text,
+    coalesce(activity.state, 'prepared'),
+    clock_timestamp() - coalesce(activity.xact_start, prepared.prepared),
+    activity.query,
+    case
+      when activity.pid is not null then format('select pg_terminate_backend(%s)', activity.pid)
+      else format('rollback prepared %L', prepared.gid)
+    end
+  from pg_locks as lock
+  left join pg_stat_activity as activity on activity.pid = lock.pid
+  left join pg_prepared_xacts as prepared
+    on lock.pid is null and lock.virtualtransaction = '-1/' || prepared.transaction::text
+  where lock.locktype = 'advisory'
+    and lock.database = (select oid from pg_database where datname = current_database())
+    and lock.classid = '{schema}.messages'::regclass
+    and lock.objsubid = 1
+  order by coalesce(activity.xact_start, prepared.prepared)
+$$;

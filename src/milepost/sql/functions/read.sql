@@ -1,0 +1,42 @@
+-- Messages after a position, in order, none above the horizon. A filter takes messages out and
+-- never moves one. Fewer than max_count rows mean that everything up to the horizon was seen;
+-- take horizon() before and pass it as up_to to know which horizon that was.
+create or replace function {schema}.read(
+  after {schema}.position default null,
+  max_count integer default 100,
+  topics text[] default null,
+  types text[] default null,
+  segment {schema}.segment default null,
+  up_to {schema}.position default null
+) returns setof {schema}.messages
+language plpgsql volatile as $$
+#variable_conflict use_column
+declare
+  first_transaction_id constant bigint := coalesce((after).transaction_id, 0);
+  first_position constant bigint := coalesce((after).position, 0);
+  horizon {schema}.position := up_to;
+begin
+  perform {schema}.refuse_unsafe_read();
+  if horizon is null then
+    horizon := {schema}.horizon();
+  end if;
+  -- A statement of its own: its snapshot is later than the horizon. The scalar bounds repeat
+  -- what the row comparisons say, for the planner.
+  return query
+  select m."position", m.transaction_id, m.id, m.topic, m.key, m.type, m.data, m.metadata,
+    m.recorded_at
+  from {schema}.messages as m
+  where (m.transaction_id, m."position") > (first_transaction_id, first_position)
+    and (m.transaction_id, m."position") <= ((horizon).transaction_id, (horizon).position)
+    and m.transaction_id >= first_transaction_id
+    and m.transaction_id <= (horizon).transaction_id
+    and (read.topics is null or m.topic = any(read.topics))
+    and (read.types is null or m.type = any(read.types))
+    and (
+      (read.segment).mask is null
+      or ({schema}.key_hash(m.key) & (read.segment).mask) = (read.segment).id
+    )
+  order by m.transaction_id, m."position"
+  limit read.max_count;
+end;
+$$;

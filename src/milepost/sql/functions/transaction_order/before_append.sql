@@ -1,0 +1,24 @@
+-- Once per transaction: refuse to append to a log of another cluster, and wake the readers.
+-- The marker holds the transaction's own id, so that a setting left behind or made up by
+-- someone never matches; a rolled back savepoint takes it along.
+-- SECURITY DEFINER: who may insert needs no right to read the log.
+create or replace function {schema}.before_append() returns trigger
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  marker constant text := 'milepost.appending_' || tg_relid;
+  own_id constant text := pg_current_xact_id();
+begin
+  if current_setting(marker, true) = own_id then
+    return null;
+  end if;
+  perform {schema}.refuse_foreign_cluster();
+  perform set_config(marker, own_id, true);
+  if current_setting('milepost.notify', true) is distinct from 'off' then
+    perform pg_notify({channel}, '');
+  end if;
+  return null;
+end;
+$$;
+
+create or replace trigger before_append before insert on {schema}.messages
+for each statement execute function {schema}.before_append();

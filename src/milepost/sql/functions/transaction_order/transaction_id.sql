@@ -1,0 +1,7 @@
+-- The id under which the current transaction's messages sort. Through text: xid8 has no cast
+-- to bigint. Of the transaction, not of a savepoint, as the column xmin would be.
+create or replace function {schema}.transaction_id() returns bigint
+language sql volatile parallel unsafe
+return {schema}.transaction_base() + pg_current_xact_id()::text::bigint;
+
+alter table {schema}.messages alter column transaction_id set default {schema}.transaction_id();

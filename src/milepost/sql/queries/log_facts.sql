@@ -1,0 +1,1 @@
+select log_order, functions_checksum from {schema}.log

@@ -1,0 +1,90 @@
+"""One server a run; for each test a database of its own, cloned from a migrated template."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from milepost import Milepost, db, migrate
+from milepost.db import Connection
+from milepost.embedded import EmbeddedServer
+from milepost.sql import LogOrder
+from tests.server import TestServer
+
+# Beyond the defaults: what the tests of prepared transactions and of many writers need.
+SETTINGS = {"max_prepared_transactions": "20", "max_connections": "300"}
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[TestServer]:
+    """The server under test: MILEPOST_TEST_URL, or an embedded one that ends with the run."""
+    if url := os.environ.get("MILEPOST_TEST_URL"):
+        yield TestServer(url)
+        return
+    directory = Path(tempfile.mkdtemp(prefix="milepost-tests-"))
+    # Ours to open: as root, PostgreSQL runs as another user, who must reach its data.
+    directory.chmod(0o755)
+    embedded = EmbeddedServer(directory, settings=SETTINGS)
+    try:
+        yield TestServer(embedded.start())
+    finally:
+        embedded.stop()
+        shutil.rmtree((directory / "postgres").resolve(), ignore_errors=True)
+        shutil.rmtree(directory)
+
+
+@pytest.fixture(scope="session")
+def template(server: TestServer) -> Iterator[Callable[[LogOrder], str]]:
+    """The name of a migrated database of an order, made at the first use."""
+    made: dict[LogOrder, str] = {}
+
+    def named(order: LogOrder) -> str:
+        if order not in made:
+            name = server.create_database(f"template_{order}")
+            with db.connect(server.url(name)) as conn:
+                migrate.migrate(conn, order=order)
+            made[order] = name
+        return made[order]
+
+    yield named
+    for name in made.values():
+        server.drop_database(name)
+
+
+@pytest.fixture
+def empty_database(server: TestServer) -> Iterator[str]:
+    """The URL of a database that has never been migrated."""
+    name = server.create_database("empty")
+    yield server.url(name)
+    server.drop_database(name)
+
+
+@pytest.fixture(params=["append", "transaction"])
+def order(request: pytest.FixtureRequest) -> LogOrder:
+    """Whatever uses a log runs for both orders, unless it asks for one of them."""
+    chosen: LogOrder = request.param
+    return chosen
+
+
+@pytest.fixture
+def url(server: TestServer, template: Callable[[LogOrder], str], order: LogOrder) -> Iterator[str]:
+    """The URL of a migrated database for this test alone."""
+    name = server.create_database("test", template=template(order))
+    yield server.url(name)
+    server.drop_database(name)
+
+
+@pytest.fixture
+def mp(url: str) -> Milepost:
+    return Milepost(url)
+
+
+@pytest.fixture
+def conn(mp: Milepost) -> Iterator[Connection]:
+    with mp.connect() as connection:
+        yield connection
