@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import psycopg
@@ -62,6 +63,22 @@ def test_a_killed_server_starts_again_with_what_was_committed(server: EmbeddedSe
     assert postmaster_pid(server) != killed
     with psycopg.connect(url) as conn:
         assert conn.execute("select count(*) from kept").fetchone() == (1000,)
+
+
+def test_start_waits_for_the_last_process_of_a_killed_server(server: EmbeddedServer) -> None:
+    with psycopg.connect(server.start()) as conn, ThreadPoolExecutor() as pool:
+        orphan = conn.info.backend_pid
+        os.kill(orphan, signal.SIGSTOP)
+        try:
+            os.kill(postmaster_pid(server), signal.SIGKILL)
+            started = pool.submit(server.start)
+            refused = "pre-existing shared memory block"
+            while not started.done() and refused not in (data(server) / "postgres.log").read_text():
+                wait([started], timeout=0.05)
+            assert not started.done(), "it gave up, or ran two servers on one cluster"
+        finally:
+            os.kill(orphan, signal.SIGCONT)
+        assert started.result() == server.url()
 
 
 def test_a_pid_recycled_by_a_stranger_is_not_taken_for_the_server(
