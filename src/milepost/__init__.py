@@ -4,6 +4,7 @@ from milepost.app import Milepost
 from milepost.errors import MilepostError
 from milepost.log import append
 from milepost.records import Message, Position, RecordedMessage, Segment, key_hash
+from milepost.retry import Retry
 
 __all__ = [
     "Message",
@@ -11,6 +12,7 @@ __all__ = [
     "MilepostError",
     "Position",
     "RecordedMessage",
+    "Retry",
     "Segment",
     "append",
     "key_hash",

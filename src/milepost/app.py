@@ -10,12 +10,24 @@ from typing import TYPE_CHECKING, overload
 from milepost import db, log, sql
 from milepost import migrate as migrations
 from milepost.embedded import EmbeddedServer
+from milepost.errors import UnknownProcessor
+from milepost.log import diagnosis
 from milepost.log.encode import DEFAULT_MAX_PAYLOAD_BYTES
+from milepost.processors import (
+    Definition,
+    Group,
+    Processor,
+    ProcessorOptions,
+    stopping_on_signals,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+    from typing import Unpack
 
     from milepost.db import AsyncConnection, Connection
+    from milepost.processors.definition import Handler, Options
+    from milepost.processors.session import Until
     from milepost.records import Message, Position, RecordedMessage, Segment
 
 DEFAULT_DIRECTORY = Path(".milepost")
@@ -41,6 +53,7 @@ class Milepost:
         self.max_payload_bytes = max_payload_bytes
         self._url = url if url is not None else find_url(os.environ, directory)
         self._is_checked = False
+        self._processors: dict[str, Processor] = {}
 
     @contextmanager
     def connect(self) -> Iterator[Connection]:
@@ -107,10 +120,59 @@ class Milepost:
         ) as reader:
             yield from reader.follow(poll_seconds) if follow else reader.messages()
 
+    def processor(self, name: str, **options: Unpack[Options]) -> Callable[[Handler], Processor]:
+        """Make a handler a processor: `@mp.processor("billing", topics=["orders"])`.
+
+        Exactly once (default): `handler(messages, tx)`, where `tx` is a psycopg connection in
+        the transaction that also moves the checkpoint; AsyncConnection for `async def`. At
+        least once: `handler(messages)`. With `handle="message"`, one message at a time.
+        """
+
+        def register(handler: Handler) -> Processor:
+            if name in self._processors:
+                raise ValueError(f"There is a processor {name!r} already.")
+            definition = Definition(ProcessorOptions(name, **options), handler)
+            self._processors[name] = Processor(definition, self._url, self.schema)
+            return self._processors[name]
+
+        return register
+
+    @property
+    def processors(self) -> Mapping[str, Processor]:
+        """The processors of this application, by name."""
+        return self._processors
+
+    def run(
+        self,
+        only: Sequence[str] | None = None,
+        until: Until = "stopped",
+        stop_seconds: float = 30.0,
+    ) -> None:
+        """Run the processors, all or some, until SIGTERM or SIGINT, or until caught up."""
+        chosen = [self._named(name) for name in (self._processors if only is None else only)]
+        group = Group(chosen, stop_seconds)
+        with stopping_on_signals(group.stop):
+            group.run(until)
+
+    def _named(self, name: str) -> Processor:
+        if name not in self._processors:
+            raise UnknownProcessor(name, sorted(self._processors))
+        return self._processors[name]
+
     def horizon(self) -> Position:
         """The highest position below which nothing can appear any more."""
         with self.connect() as conn:
             return log.horizon(conn, self.schema).position
+
+    def diagnose(self) -> diagnosis.Diagnosis:
+        """How the log is, and who holds its horizon back; also where it is not migrated."""
+        with db.connect(self._url) as conn:
+            return diagnosis.diagnose(conn, self.schema)
+
+    def rebase(self) -> str:
+        """Make a log that was restored from another cluster this one's own; what was done."""
+        with self.connect() as conn:
+            return diagnosis.rebase(conn, self.schema)
 
     def __repr__(self) -> str:
         # Without the URL: it may hold a password.
@@ -118,9 +180,13 @@ class Milepost:
 
 
 def find_url(environ: Mapping[str, str], directory: Path = DEFAULT_DIRECTORY) -> str:
-    """MILEPOST_URL, else empty (libpq reads its PG* variables), else the embedded server's."""
+    """What the environment says, else the embedded server's, which is started if need be."""
+    url = environment_url(environ)
+    return EmbeddedServer(directory).start() if url is None else url
+
+
+def environment_url(environ: Mapping[str, str]) -> str | None:
+    """MILEPOST_URL, else empty (libpq reads its PG* variables), else none."""
     if url := environ.get("MILEPOST_URL"):
         return url
-    if any(environ.get(name) for name in _LIBPQ_VARIABLES):
-        return ""
-    return EmbeddedServer(directory).start()
+    return "" if any(environ.get(name) for name in _LIBPQ_VARIABLES) else None

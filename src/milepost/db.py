@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Connection: TypeAlias = "psycopg.Connection[Any]"
 AsyncConnection: TypeAlias = "psycopg.AsyncConnection[Any]"
+Statement: TypeAlias = "tuple[bytes, dict[str, Any]]"  # a query and its parameters
 
 _BY_SQLSTATE: dict[str, type[MilepostError]] = {
     kind.sqlstate: kind
@@ -41,6 +42,21 @@ def connect(url: str, *, application_name: str = "milepost") -> Connection:
     conn = psycopg.connect(conninfo(url, application_name), autocommit=True)
     conn.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
     return conn
+
+
+async def connect_async(url: str, *, application_name: str = "milepost") -> AsyncConnection:
+    """The same for coroutines, on the event loop that runs this."""
+    conn = await psycopg.AsyncConnection.connect(conninfo(url, application_name), autocommit=True)
+    await conn.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
+    return conn
+
+
+def detect_dead_peers(conn: Connection) -> None:
+    """Let the server notice within half a minute that our host is gone without a word, and free
+    the row locks of its transaction. Without effect on a unix socket, which needs none."""
+    conn.execute("set tcp_keepalives_idle = 10")
+    conn.execute("set tcp_keepalives_interval = 5")
+    conn.execute("set tcp_keepalives_count = 3")
 
 
 def conninfo(url: str, application_name: str = "milepost") -> str:
@@ -112,6 +128,13 @@ def applied_number(conn: Connection, schema: str) -> int | None:
     except (pg.UndefinedTable, pg.InvalidSchemaName):
         return None
     return None if row is None else row[0]
+
+
+def one(row: Any) -> Any:
+    """The row of a query that always answers with one."""
+    if row is None:
+        raise RuntimeError("A query that always answers with one row answered with none.")
+    return row
 
 
 def _with_hint(exc: psycopg.Error) -> str:

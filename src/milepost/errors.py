@@ -123,3 +123,57 @@ class LogRestored(MilepostError):
     """The log was restored from another cluster and not rebased yet."""
 
     sqlstate = "MP003"
+
+
+class CommitterClosed(MilepostError):
+    """A message was offered to a committer that is closed."""
+
+
+class ProcessorError(MilepostError):
+    """The base of what ends or interrupts a processor; names it."""
+
+    def __init__(self, processor: str, message: str) -> None:
+        self.processor = processor
+        super().__init__(f"Processor {processor!r}: {message}")
+
+
+class CompetingInstance(ProcessorError):
+    """Another instance under the same name is ahead (`on_conflict="stop"`)."""
+
+    def __init__(self, processor: str, owner: str, other: str | None, answer: str) -> None:
+        self.owner, self.other, self.answer = owner, other, answer
+        super().__init__(
+            processor,
+            f"{owner} found its checkpoint moved by {other or 'somebody'} (answer: {answer}) and "
+            "stops; its effects were rolled back. Run one instance, or leave on_conflict at "
+            "'standby'.",
+        )
+
+
+class HandlerFailed(ProcessorError):
+    """A handler failed on one message, through all its retries (`on_failure="stop"`)."""
+
+    def __init__(self, processor: str, position: str, attempts: int, cause: str) -> None:
+        self.position, self.attempts, self.cause = position, attempts, cause
+        super().__init__(
+            processor,
+            f"the handler failed {attempts} times on the message at {position}: {cause}. The "
+            "checkpoint stands before it. Mend the handler and start again, or set the message "
+            f"aside: milepost processors skip {processor}",
+        )
+
+
+class UnknownProcessor(MilepostError):
+    """No processor of that name."""
+
+    def __init__(self, name: str, known: list[str]) -> None:
+        self.name, self.known = name, known
+        super().__init__(f"There is no processor {name!r}. There are: {', '.join(known) or 'none'}.")
+
+
+class WaitTimedOut(ProcessorError):
+    """`wait_for` gave up before the processor had reached the position."""
+
+
+class StopTimedOut(MilepostError):
+    """A processor's batch did not end within the limit after a stop was asked for."""

@@ -10,6 +10,7 @@ from milepost.log.read import (
     Start,
     horizon,
     read_batch,
+    recorded_message,
     start_position,
 )
 
@@ -23,5 +24,6 @@ __all__ = [
     "append",
     "horizon",
     "read_batch",
+    "recorded_message",
     "start_position",
 ]

@@ -10,7 +10,7 @@ import orjson
 from psycopg.types.json import set_json_loads
 
 from milepost import sql
-from milepost.db import translated
+from milepost.db import one, translated
 from milepost.log.pace import Pace
 from milepost.records import Position, RecordedMessage, Segment
 
@@ -64,7 +64,7 @@ EVERYTHING = Selection()
 def horizon(conn: Connection, schema: str = sql.DEFAULT_SCHEMA) -> Horizon:
     with translated(schema):
         row = conn.execute(sql.query("horizon", schema)).fetchone()
-    transaction_id, position, is_held = _one(row)
+    transaction_id, position, is_held = one(row)
     return Horizon(Position(transaction_id, position), is_held)
 
 
@@ -174,13 +174,13 @@ def read_batch(
     with translated(schema), conn.cursor(binary=True) as cursor:
         set_json_loads(orjson.loads, cursor)
         rows = cursor.execute(sql.query("read", schema), parameters).fetchall()
-    messages = [_message(*row) for row in rows]
+    messages = [recorded_message(*row) for row in rows]
     is_full = len(messages) == batch_size
     reached = messages[-1].position if is_full else horizon.position
     return Batch(messages, reached, is_full, horizon.is_held)
 
 
-def _message(
+def recorded_message(
     kind: str,
     data: Any,
     key: str | None,
@@ -191,6 +191,7 @@ def _message(
     position: int,
     recorded_at: datetime,
 ) -> RecordedMessage:
+    """The one way from a row to a message."""
     return RecordedMessage(
         kind,
         data,
@@ -208,10 +209,4 @@ def _position_at(conn: Connection, time: datetime, schema: str) -> Position:
         raise ValueError(f"{time} has no time zone: the log's times are absolute.")
     with translated(schema):
         row = conn.execute(sql.query("position_at", schema), {"recorded_from": time}).fetchone()
-    return Position(*_one(row))
-
-
-def _one(row: Any) -> Any:
-    if row is None:
-        raise RuntimeError("A query that always answers with one row answered with none.")
-    return row
+    return Position(*one(row))

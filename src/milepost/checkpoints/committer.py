@@ -1,0 +1,191 @@
+"""Store the contiguous position of messages that complete in any order, batched.
+
+The thinking is in `frontier`; this is the shell around it: a lock, a clock, a thread for the
+interval. The store is never called with the lock held that completions need, and by one thread
+at a time, so that positions reach it in order.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Condition, Lock, Thread
+from types import TracebackType
+
+from milepost.checkpoints.frontier import Frontier
+from milepost.errors import CommitterClosed
+from milepost.records import Position
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The oldest message that was admitted and has not completed."""
+
+    sequence: int
+    age_seconds: float
+
+
+class CheckpointCommitter:
+    """Advances a checkpoint over completed messages, never over a gap.
+
+    `store` is called with the position to store and raises if it cannot. It is called after
+    `batch_size` completed messages, or when `interval` seconds have passed with something to
+    store; 0 turns either off, both 0 store at every advance. At most `max_pending` messages are
+    admitted above the frontier.
+    """
+
+    def __init__(
+        self,
+        store: Callable[[Position], None],
+        batch_size: int = 100,
+        interval: float = 5.0,
+        max_pending: int = 10_000,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if batch_size < 0 or interval < 0:
+            raise ValueError("batch_size and interval must not be negative.")
+        if max_pending < 1:
+            raise ValueError(f"max_pending is {max_pending}: expected at least 1.")
+        self._store = store
+        self._batch_size, self._interval, self._max_pending = batch_size, interval, max_pending
+        self._clock = clock
+        self._frontier = Frontier()
+        self._admitted_at: dict[int, float] = {}
+        self._stored_sequence = 0
+        self._completed_at_store = 0
+        self._due_since: float | None = None
+        self._error: Exception | None = None
+        self._is_closed = False
+        self._changed = Condition()
+        self._storing = Lock()
+        self._timer = Thread(target=self._tick, name="milepost-committer", daemon=True)
+        if interval:
+            self._timer.start()
+
+    def admit(self, timeout: float | None = None) -> int | None:
+        """The next message's sequence, waiting for room; None if there is none in time.
+
+        Back-pressure sits here and not in `complete`: whoever closes the gap must get through.
+        """
+        with self._changed:
+            self._refuse_closed()
+            has_room = self._changed.wait_for(
+                lambda: self._is_closed or self._frontier.pending < self._max_pending, timeout
+            )
+            self._refuse_closed()
+            if not has_room:
+                return None
+            sequence = self._frontier.admit()
+            self._admitted_at[sequence] = self._clock()
+            return sequence
+
+    def complete(self, position: Position, sequence: int) -> None:
+        """The message is done. Stores if that is due; raises what an earlier store failed with
+        in the background."""
+        with self._changed:
+            if self._frontier.complete(sequence, position):
+                if self._due_since is None:
+                    self._due_since = self._clock()
+                self._changed.notify_all()
+            self._admitted_at.pop(sequence, None)
+            is_due = self._is_due()
+        self.check()
+        if is_due:
+            self.flush()
+
+    def flush(self) -> None:
+        """Store the contiguous position now, if it moved; raises if that fails, and keeps it
+        to be stored again."""
+        with self._storing:
+            with self._changed:
+                sequence, position = self._frontier.sequence, self._frontier.position
+                completed = self._frontier.completed
+                if position is None or sequence == self._stored_sequence:
+                    return
+            self._store(position)
+            with self._changed:
+                self._stored_sequence, self._completed_at_store = sequence, completed
+                moved_on = self._frontier.sequence > sequence
+                self._due_since = self._clock() if moved_on else None
+                self._error = None
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Stop the timer and store what is contiguous. Nothing re-arms afterwards."""
+        self.abandon()
+        self.flush()
+
+    def abandon(self) -> None:
+        """Stop without storing: the checkpoint is no longer ours to move."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        if self._timer.ident is not None:
+            self._timer.join()
+
+    def check(self) -> None:
+        """Raise what a store failed with in the background."""
+        with self._changed:
+            error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    @property
+    def oldest_gap(self) -> Gap | None:
+        """The message that holds the checkpoint back, and for how long it has been in hand."""
+        with self._changed:
+            sequence = self._frontier.oldest_gap
+            if sequence is None:
+                return None
+            return Gap(sequence, self._clock() - self._admitted_at[sequence])
+
+    @property
+    def pending(self) -> int:
+        with self._changed:
+            return self._frontier.pending
+
+    def __enter__(self) -> CheckpointCommitter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _is_due(self) -> bool:
+        if self._frontier.sequence == self._stored_sequence:
+            return False
+        if not self._batch_size and not self._interval:
+            return True
+        completed = self._frontier.completed - self._completed_at_store
+        return bool(self._batch_size) and completed >= self._batch_size
+
+    def _refuse_closed(self) -> None:
+        if self._is_closed:
+            raise CommitterClosed("The committer is closed: it admits no more messages.")
+
+    def _tick(self) -> None:
+        """Store at the interval until closed. A failure is kept for the next caller to see, and
+        tried again an interval later."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_closed, self._seconds_to_wait())
+                if self._is_closed:
+                    return
+                if self._due_since is None or self._seconds_to_wait() > 0:
+                    continue
+            try:
+                self.flush()
+            except Exception as error:  # noqa: BLE001 - handed to the next caller, not swallowed
+                with self._changed:
+                    self._error = error
+                    self._due_since = self._clock()
+
+    def _seconds_to_wait(self) -> float:
+        if self._due_since is None:
+            return self._interval
+        return max(0.0, self._due_since + self._interval - self._clock())

@@ -1,0 +1,32 @@
+"""The one place where an async handler meets the synchronous runner.
+
+Coroutines of one processor all run on one event loop, in a thread of its own, because the
+clients that async handlers use belong to the loop they were made on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from threading import Thread
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class EventLoop:
+    """An event loop that any thread may run a coroutine on and wait for."""
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, name=f"{name}-loop", daemon=True)
+        self._thread.start()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()

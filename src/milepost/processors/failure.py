@@ -1,0 +1,91 @@
+"""What to do with a handler's failure: retry, then stop or set the message aside."""
+
+from __future__ import annotations
+
+import random
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+from milepost import sql
+from milepost.errors import HandlerFailed, MilepostError
+from milepost.processors.conflict import Conflict
+
+if TYPE_CHECKING:
+    from milepost.db import Statement
+    from milepost.processors.definition import ProcessorOptions
+    from milepost.records import RecordedMessage
+
+
+class Stopping(Exception):
+    """Ends whatever is in hand; nothing of it was committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A message that could not be handled, and why."""
+
+    message: RecordedMessage
+    error: Exception
+    attempts: int
+
+    def summary(self) -> str:
+        return f"{type(self.error).__name__}: {self.error}"
+
+    def parameters(self) -> dict[str, Any]:
+        # NUL cannot be stored in text, and an error may quote what it choked on.
+        text = "".join(traceback.format_exception(self.error))
+        return {
+            "error": self.summary().replace("\0", "\\0"),
+            "traceback": text.replace("\0", "\\0"),
+            "attempts": self.attempts,
+            "transaction_id": self.message.position.transaction_id,
+            "position": self.message.position.position,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """Tries a message as often as the retry policy says, waiting outside any transaction."""
+
+    options: ProcessorOptions
+    stop: Event
+    is_lost: Callable[[], bool]
+    on_retry: Callable[[Failure], None]
+
+    def run(self, message: RecordedMessage, handle: Callable[[], None]) -> Failure | None:
+        """None when it succeeded. What is no fault of the handler is raised."""
+        retries = 0
+        while True:
+            try:
+                handle()
+            except Exception as error:  # noqa: BLE001 - whatever a handler raises is its failure
+                self.raise_if_not_handlers(error)
+                failure = Failure(message, error, retries + 1)
+            else:
+                return None
+            if retries == self.options.retry.limit:
+                return failure
+            retries += 1
+            self.on_retry(failure)
+            delay = self.options.retry.delay_seconds(retries, random.random())  # noqa: S311
+            if self.stop.wait(delay):
+                raise Stopping
+
+    def raise_if_not_handlers(self, error: Exception) -> None:
+        """Our own errors, a conflict, a stop, and a lost connection are not its failures."""
+        if isinstance(error, MilepostError | Conflict | Stopping) or self.is_lost():
+            raise error
+
+
+def handler_failed(options: ProcessorOptions, failure: Failure) -> HandlerFailed:
+    return HandlerFailed(
+        options.name, str(failure.message.position), failure.attempts, failure.summary()
+    )
+
+
+def set_aside_statement(options: ProcessorOptions, failure: Failure, schema: str) -> Statement:
+    parameters = failure.parameters() | {"processor": options.name, "version": options.version}
+    return sql.query("dead_letter_put", schema), parameters

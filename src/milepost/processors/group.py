@@ -1,0 +1,83 @@
+"""Run several processors in one process, until all have ended or a stop is asked for."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from milepost.errors import StopTimedOut
+
+if TYPE_CHECKING:
+    from milepost.processors.processor import Processor
+    from milepost.processors.session import Until
+
+log = logging.getLogger("milepost.processors")
+
+
+@dataclass(slots=True)
+class Group:
+    """A thread each. The first that fails stops the others, and its error is raised."""
+
+    processors: Sequence[Processor]
+    stop_seconds: float = 30.0
+    stop: threading.Event = field(default_factory=threading.Event)
+    _errors: list[BaseException] = field(default_factory=list, init=False)
+
+    def run(self, until: Until = "stopped") -> None:
+        threads = [
+            threading.Thread(target=self._run, args=(p, until), name=p.name, daemon=True)
+            for p in self.processors
+        ]
+        for thread in threads:
+            thread.start()
+        self._wait(threads)
+        if self._errors:
+            raise self._errors[0]
+
+    def _run(self, processor: Processor, until: Until) -> None:
+        try:
+            processor.run(until, self.stop)
+        except BaseException as error:  # noqa: BLE001 - raised by `run`, in the caller's thread
+            self._errors.append(error)
+            self.stop.set()
+
+    def _wait(self, threads: list[threading.Thread]) -> None:
+        """Threads are joined with a time limit, because a join without one is deaf to signals."""
+        while any(thread.is_alive() for thread in threads) and not self.stop.is_set():
+            for thread in threads:
+                thread.join(timeout=0.1)
+        if not self.stop.is_set():
+            return
+        for thread in threads:
+            thread.join(timeout=self.stop_seconds)
+        if late := [thread.name for thread in threads if thread.is_alive()]:
+            raise StopTimedOut(
+                f"{', '.join(late)} did not finish within {self.stop_seconds:g} s. What was in "
+                "hand is rolled back as the process ends; the checkpoint stands before it."
+            )
+
+
+@contextmanager
+def stopping_on_signals(stop: threading.Event) -> Iterator[None]:
+    """SIGTERM and SIGINT ask for a stop. In another thread than the main one: nothing, as
+    Python delivers no signals there."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ask(number: int, _frame: FrameType | None) -> None:
+        log.info("signal=%s stopping", signal.Signals(number).name)
+        stop.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

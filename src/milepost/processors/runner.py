@@ -1,0 +1,136 @@
+"""Keep a processor running: one session after the other, whatever the weather."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+from dataclasses import dataclass, field
+from threading import Event
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import psycopg
+
+from milepost.checkpoints import Answer
+from milepost.errors import CompetingInstance
+from milepost.processors.conflict import Conflict
+from milepost.processors.failure import Stopping
+from milepost.processors.report import Reporter
+from milepost.processors.session import Session, Until
+from milepost.retry import Retry
+
+if TYPE_CHECKING:
+    from milepost.processors.definition import Definition
+
+# A standby looks again within this, so that it takes over within seconds.
+STANDBY = Retry(first_seconds=0.2, longest_seconds=2.0)
+RECONNECT = Retry(first_seconds=0.1, longest_seconds=10.0)
+
+
+class ServerLost(Exception):
+    """A connection is gone. What was in hand is undone or, if the answer to its commit was
+    lost, done; the stored checkpoint tells which."""
+
+
+@dataclass(slots=True)
+class Runner:
+    """One instance of a processor."""
+
+    definition: Definition
+    url: str
+    schema: str
+    stop: Event = field(default_factory=Event)
+    owner: str = field(default_factory=lambda: owner_name())
+    _conflicts: int = field(default=0, init=False)
+    _losses: int = field(default=0, init=False)
+    _was_connected: bool = field(default=False, init=False)
+    _reporter: Reporter = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._reporter = Reporter(self.definition.options, self.owner, self.schema)
+
+    def run(self, until: Until = "stopped") -> None:
+        """Until a stop is asked for, or caught up; raises what ends the processor for good."""
+        while not self.stop.is_set():
+            if self._session(until):
+                return
+
+    def _session(self, until: Until) -> bool:
+        """Whether the run is over."""
+        try:
+            with self._open() as session:
+                self._was_connected = True
+                return self._run(session, until)
+        except Conflict as conflict:
+            self._stand_by(conflict)
+        except ServerLost as lost:
+            self._wait_for_server(lost)
+        return False
+
+    def _open(self) -> Session:
+        """A session. The very first one fails at once if the server cannot be reached; later
+        ones wait for it."""
+        session = Session(self.definition, self.url, self.schema, self._reporter, self.stop)
+        try:
+            session.open()
+        except psycopg.OperationalError as error:
+            if not self._was_connected:
+                raise
+            raise ServerLost(str(error)) from error
+        return session
+
+    def _run(self, session: Session, until: Until) -> bool:
+        batches = self._reporter.batches
+        try:
+            session.run(until)
+        except Stopping:
+            pass
+        except Conflict as conflict:
+            if self.definition.options.on_conflict == "stop" and is_competitor(conflict.answer):
+                raise self._competing(session, conflict) from conflict
+            raise
+        except Exception as error:
+            # Asked now: once the session is closed, all its connections are.
+            if session.is_lost():
+                raise ServerLost(str(error)) from error
+            self._reporter.change(session.conn, "failed", f"{type(error).__name__}: {error}")
+            raise
+        finally:
+            if self._reporter.batches > batches:
+                self._conflicts = self._losses = 0
+        self._reporter.change(session.conn, "stopped")
+        return True
+
+    def _competing(self, session: Session, conflict: Conflict) -> CompetingInstance:
+        current = session.checkpoint()
+        return CompetingInstance(
+            self.definition.options.name,
+            self.owner,
+            current.owner if current else None,
+            conflict.answer.name.lower(),
+        )
+
+    def _stand_by(self, conflict: Conflict) -> None:
+        """Somebody else moved the checkpoint. If it was reset, go on from there at once."""
+        if not is_competitor(conflict.answer):
+            return
+        self._conflicts += 1
+        # Without a connection: the row in `processors` is the active instance's.
+        self._reporter.change(None, "standby")
+        self.stop.wait(STANDBY.delay_seconds(self._conflicts, random.random()))  # noqa: S311
+
+    def _wait_for_server(self, lost: ServerLost) -> None:
+        self._losses += 1
+        self._reporter.change(None, "reconnecting", str(lost))
+        self.stop.wait(RECONNECT.delay_seconds(self._losses, random.random()))  # noqa: S311
+
+
+def is_competitor(answer: Answer) -> bool:
+    """Whether an answer means that another instance works under the same name."""
+    return answer in (Answer.FURTHER, Answer.IGNORED, Answer.FENCED)
+
+
+def owner_name() -> str:
+    """Who this instance is, for people: host, process, and a part that tells threads apart."""
+    return f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:6]}"

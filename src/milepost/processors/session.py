@@ -1,0 +1,197 @@
+"""One stretch of a processor's life: connected, at a known checkpoint, until something ends it.
+
+A conflict, a lost connection or a stop all end the session. The next one begins with what the
+database says, so that nothing remembered in memory can be wrong: also whether a commit whose
+answer was lost has happened.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from threading import Event
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+from milepost import db
+from milepost.checkpoints import Checkpoint, PostgresCheckpointStore
+from milepost.log import Reader, start_position
+from milepost.log.pace import Pace
+from milepost.processors import dead_letters
+from milepost.processors.advance import Advance
+from milepost.processors.colour import EventLoop
+from milepost.processors.concurrent import ConcurrentDelivery
+from milepost.processors.effects import AtLeastOnce, Effects, ExactlyOnce, ExactlyOnceAsync
+from milepost.processors.failure import Attempts, Failure
+from milepost.processors.inbox import Inbox
+from milepost.processors.report import ORDERS_SECONDS, Reporter
+from milepost.processors.sequential import SequentialDelivery
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from milepost.db import Connection
+    from milepost.log import Batch
+    from milepost.processors.definition import Definition, ProcessorOptions
+    from milepost.records import Position
+
+Until: TypeAlias = Literal["stopped", "caught_up"]
+
+
+class Delivery(Protocol):
+    """Sequential or concurrent."""
+
+    checkpoint: Position
+
+    def deliver(self, batch: Batch) -> None: ...
+    def drain(self, reached: Position) -> None: ...
+    def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class Session:
+    """Three connections at most: one that reads and waits, one that works and reports, and an
+    async one if the handler needs it."""
+
+    definition: Definition
+    url: str
+    schema: str
+    reporter: Reporter
+    stop: Event
+    _stack: ExitStack = field(default_factory=ExitStack, init=False)
+    _conn: Connection = field(init=False)
+    _reading: Connection = field(init=False)
+    _effects: Effects = field(init=False)
+    _delivery: Delivery = field(init=False)
+    _inbox: Inbox | None = field(default=None, init=False)
+
+    def open(self) -> None:
+        """Connect and find out where to begin; then close it with `with`."""
+        try:
+            self._open()
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def is_lost(self) -> bool:
+        """Whether one of the connections is gone."""
+        return self._conn.closed or self._reading.closed or self._effects.is_lost()
+
+    @property
+    def conn(self) -> Connection:
+        return self._conn
+
+    def checkpoint(self) -> Checkpoint | None:
+        """What the database says now."""
+        return PostgresCheckpointStore(self._conn, self.schema).load(self._options.key)
+
+    def run(self, until: Until) -> None:
+        """Read and deliver until a stop is asked for, or until caught up."""
+        options = self._options
+        reader = Reader(
+            self._reading, self._delivery.checkpoint, options.selection, options.batch_size,
+            self.schema,
+        )  # fmt: skip
+        reader.listen()
+        pace = Pace(options.poll_seconds)
+        while not self.stop.is_set():
+            if self._follow_orders():
+                continue
+            before, batch = reader.after, reader.read()
+            self._delivery.deliver(batch)
+            self._report(batch)
+            if until == "caught_up" and not batch.is_full:
+                self._delivery.drain(batch.reached)
+                return
+            wait_seconds, pace = pace.after(
+                is_full=batch.is_full, is_fruitful=batch.reached > before, is_held=batch.is_held
+            )
+            if wait_seconds:
+                reader.wait(wait_seconds)
+
+    @property
+    def _options(self) -> ProcessorOptions:
+        return self.definition.options
+
+    def _open(self) -> None:
+        name = f"milepost {self._options.name}"[:63]
+        self._conn = self._stack.enter_context(db.connect(self.url, application_name=name))
+        self._reading = self._stack.enter_context(db.connect(self.url, application_name=name))
+        for conn in (self._conn, self._reading):
+            db.detect_dead_peers(conn)
+        db.check_schema(self._conn, self.schema)
+        self.reporter.register(self._conn)
+        self._effects = self._open_effects(name)
+        self._delivery = self._open_delivery(self._first_checkpoint())
+        self._stack.callback(self._delivery.close)
+
+    def _open_effects(self, application_name: str) -> Effects:
+        options = self._options
+        loop = EventLoop(options.name) if self.definition.is_async else None
+        if loop is not None:
+            self._stack.callback(loop.close)
+        if options.delivery == "at_least_once":
+            if options.inbox:
+                self._inbox = Inbox(options.key, self._conn, self.schema, options.inbox_seconds)
+            return AtLeastOnce(self.definition, self._conn, loop, self._inbox, self.schema)
+        if loop is None:
+            return ExactlyOnce(self.definition, self._conn, self.schema)
+        conn = loop.run(db.connect_async(self.url, application_name=application_name))
+        self._stack.callback(lambda: loop.run(conn.close()))
+        return ExactlyOnceAsync(self.definition, conn, loop, self.schema)
+
+    def _open_delivery(self, checkpoint: Position) -> Delivery:
+        attempts = Attempts(self._options, self.stop, self.is_lost, self._on_retry)
+        advance = Advance(self._conn, self.schema)
+        if self._options.concurrency > 1 and isinstance(self._effects, AtLeastOnce):
+            return ConcurrentDelivery(
+                self._options, self._effects, attempts, advance, self._conn, checkpoint,
+                self.reporter.owner, self.schema,
+            )  # fmt: skip
+        return SequentialDelivery(
+            self._options, self._effects, attempts, advance, self._conn, checkpoint,
+            self.reporter.owner, self.schema,
+        )  # fmt: skip
+
+    def _first_checkpoint(self) -> Position:
+        """The stored one; at the very first time, where the processor is to start from. Stored
+        at once, so that 'end' means the end as of now, whenever the first message comes."""
+        store = PostgresCheckpointStore(self._conn, self.schema)
+        if (found := store.load(self._options.key)) is not None:
+            return found.position
+        start = start_position(self._conn, self._options.start_from, self.schema)
+        store.store(self._options.key, None, start, owner=self.reporter.owner)
+        found = store.load(self._options.key)  # ours, or that of whoever was quicker
+        return start if found is None else found.position
+
+    def _follow_orders(self) -> bool:
+        """Whether the operators want something else done than reading on."""
+        orders = self.reporter.orders(self._conn)
+        if orders.is_paused:
+            self.reporter.change(self._conn, "paused")
+            self.stop.wait(ORDERS_SECONDS)
+            return True
+        if orders.has_retries:
+            dead_letters.retry_requested(self.definition, self._conn, self._effects, self.schema)
+        return False
+
+    def _report(self, batch: Batch) -> None:
+        if batch.messages:
+            self.reporter.batch(self._conn, len(batch.messages), batch.reached)
+        else:
+            self.reporter.idle(self._conn)
+        if self._inbox is not None and not batch.is_full and self.reporter.is_pruning_due():
+            self._inbox.prune(self._delivery.checkpoint)
+
+    def _on_retry(self, failure: Failure) -> None:
+        self.reporter.change(self._conn, "retrying", failure.summary())

@@ -1,0 +1,76 @@
+-- Move a checkpoint from the position where it is expected to a new one, in the caller's
+-- transaction. Answers:
+--   1 stored   it was where it was expected, or there was none and none was expected (null)
+--   0 ignored  it is at the new position already
+--   2 further  it is ahead of what was expected: a competing instance, or an attempt to go back
+--   3 older    it is behind what was expected: somebody reset it
+--   4 fenced   the claim's epoch is no longer the current one
+--   5 missing  there is none, and one was expected
+-- Whatever is not 1 has changed nothing, and the caller rolls its own effects back.
+--
+-- Whole positions are compared. It never goes back: only a reset rewinds. A competitor's
+-- uncommitted store is waited for, but not for ever: its host may be gone without a word.
+create or replace function {schema}.store_checkpoint(
+  processor text,
+  version integer,
+  segment integer,
+  expected {schema}.position,
+  new {schema}.position,
+  epoch bigint default 0,
+  owner text default null
+) returns integer
+language plpgsql volatile set lock_timeout = '10s' as $$
+#variable_conflict use_column
+declare
+  current record;
+begin
+  if (store_checkpoint.new).transaction_id is null or (store_checkpoint.new).position is null then
+    raise exception 'the new position of a checkpoint must not be null'
+      using errcode = 'null_value_not_allowed';
+  end if;
+
+  if (store_checkpoint.expected).position is null then
+    insert into {schema}.checkpoints (
+      processor, version, segment, transaction_id, "position", epoch, owner
+    ) values (
+      store_checkpoint.processor, store_checkpoint.version, store_checkpoint.segment,
+      (store_checkpoint.new).transaction_id, (store_checkpoint.new).position,
+      store_checkpoint.epoch, store_checkpoint.owner
+    )
+    on conflict do nothing;
+  else
+    update {schema}.checkpoints as c
+    set transaction_id = (store_checkpoint.new).transaction_id,
+      "position" = (store_checkpoint.new).position,
+      owner = store_checkpoint.owner,
+      updated_at = clock_timestamp()
+    where c.processor = store_checkpoint.processor
+      and c.version = store_checkpoint.version
+      and c.segment = store_checkpoint.segment
+      and c.epoch = store_checkpoint.epoch
+      and c.transaction_id = (store_checkpoint.expected).transaction_id
+      and c."position" = (store_checkpoint.expected).position
+      and (c.transaction_id, c."position")
+        < ((store_checkpoint.new).transaction_id, (store_checkpoint.new).position);
+  end if;
+  if found then
+    return 1;
+  end if;
+
+  select row(c.transaction_id, c."position")::{schema}.position as at, c.epoch
+  into current
+  from {schema}.checkpoints as c
+  where c.processor = store_checkpoint.processor
+    and c.version = store_checkpoint.version
+    and c.segment = store_checkpoint.segment;
+  return case
+    when not found then 5
+    when current.epoch <> store_checkpoint.epoch then 4
+    when current.at = store_checkpoint.new then 0
+    when (store_checkpoint.expected).position is null
+      then case when current.at > store_checkpoint.new then 2 else 3 end
+    when current.at < store_checkpoint.expected then 3
+    else 2
+  end;
+end;
+$$;

@@ -1,0 +1,7 @@
+-- The guard of a retry: whoever deletes it handles it, in the same transaction.
+with claimed as (
+  delete from {schema}.dead_letters
+  where id = %(id)s and retry_requested_at is not null
+  returning id
+)
+select 1 from claimed

@@ -1,0 +1,2 @@
+delete from {schema}.dead_letters
+where id = any(%(ids)s::bigint[])
