@@ -177,3 +177,22 @@ class WaitTimedOut(ProcessorError):
 
 class StopTimedOut(MilepostError):
     """A processor's batch did not end within the limit after a stop was asked for."""
+
+
+class NothingToSkip(ProcessorError):
+    """`skip` found no message before which the processor stands."""
+
+    def __init__(self, processor: str) -> None:
+        super().__init__(processor, "there is no message to skip: it has caught up, or never ran.")
+
+
+class UnknownDeadLetter(MilepostError):
+    """No dead letter of that id."""
+
+    def __init__(self, id_: int) -> None:
+        self.id = id_
+        super().__init__(f"There is no dead letter {id_}. See: milepost dead-letters list")
+
+
+class AppNotFound(MilepostError):
+    """`milepost run app:mp` could not find the application."""

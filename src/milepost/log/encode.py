@@ -44,7 +44,10 @@ def encode(message: Message, max_payload_bytes: int) -> Row:
     metadata = "{}" if not message.metadata else _metadata(message.metadata)
     if len(data) + len(metadata) > max_payload_bytes // 4:
         _check_size(message, data, metadata, max_payload_bytes)
-    return Row(message.id, message.topic, message.key, message.type, data, metadata)
+    # Past NamedTuple's own constructor, which costs as much as all the checks above.
+    return tuple.__new__(
+        Row, (message.id, message.topic, message.key, message.type, data, metadata)
+    )
 
 
 def _check_text(field: str, text: object) -> None:
@@ -78,21 +81,23 @@ def _check_size(message: Message, data: str, metadata: str, max_payload_bytes: i
 
 
 def _metadata(metadata: object) -> str:
-    if not isinstance(metadata, Mapping):
-        raise InvalidMessage("metadata", f"must be a mapping, not {type(metadata).__name__}.")
-    return _json("metadata", dict(metadata))
+    if isinstance(metadata, dict):
+        return _json("metadata", metadata)
+    if isinstance(metadata, Mapping):
+        return _json("metadata", dict(metadata))
+    raise InvalidMessage("metadata", f"must be a mapping, not {type(metadata).__name__}.")
 
 
 def _json(field: str, value: Any) -> str:
     try:
-        encoded = orjson.dumps(value)
+        text = orjson.dumps(value).decode()
     except orjson.JSONEncodeError as exc:
         raise InvalidMessage(field, f"is not JSON: {exc}.") from exc
     # orjson writes NaN and infinity as null, and NUL as an escape that no SQL operator can
     # read. Both are rare, so only a text in which they may hide is looked through.
-    if b"null" in encoded or b"\\u0000" in encoded:
+    if "null" in text or "\\u0000" in text:
         _refuse_unrepresentable(field, value)
-    return encoded.decode()
+    return text
 
 
 def _refuse_unrepresentable(field: str, value: Any) -> None:

@@ -11,11 +11,13 @@ from milepost import db
 from milepost.checkpoints import PostgresCheckpointStore
 from milepost.errors import WaitTimedOut
 from milepost.log import Horizon, horizon, read_batch
+from milepost.processors import admin
 from milepost.processors.runner import Runner
 from milepost.records import Position
 
 if TYPE_CHECKING:
     from milepost.db import Connection
+    from milepost.log import Start
     from milepost.processors.definition import Definition
     from milepost.processors.session import Until
 
@@ -49,6 +51,11 @@ class Processor:
         """Its checkpoint; None before it has ever run."""
         with db.connect(self.url) as conn:
             return self._checkpoint(conn)
+
+    def reset(self, to: Start, tx: Connection) -> Position:
+        """Put its checkpoint elsewhere in the caller's transaction, in which the tables that it
+        fills are emptied too. It goes on from there, running or not."""
+        return admin.reset(tx, self.schema, self.definition.options.key, to)
 
     def caught_up(self) -> bool:
         """Whether nothing that it reads lies between its checkpoint and the horizon."""

@@ -15,7 +15,8 @@ begin
     )
   ),
   accepted as materialized (
-    select given.*, {schema}.refuse_oversized(given.data, given.metadata) from given
+    select given.*, {schema}.refuse_oversized(given.data, coalesce(given.metadata, '{}'))
+    from given
   ),
   appended as (
     insert into {schema}.messages (id, topic, key, type, data, metadata)

@@ -22,11 +22,15 @@ begin
   perform {schema}.refuse_unsafe_read();
 
   -- One statement, so that its snapshot is older than the sequence's value: a row above that
-  -- value was not drawn from this sequence.
-  select sequence.newest, exists (
-    select from {schema}.messages
+  -- value was not drawn from this sequence. Ordered, because for a plain EXISTS the planner,
+  -- until the table is analysed, expects to find such a row at once and scans it all.
+  select sequence.newest, (
+    select true
+    from {schema}.messages
     where (transaction_id, "position") > (0, sequence.newest)
-  )
+    order by transaction_id, "position"
+    limit 1
+  ) is not null
   into newest, is_ahead
   from (select coalesce(pg_sequence_last_value(log_sequence), 0)) as sequence (newest);
   if is_ahead then

@@ -27,8 +27,14 @@ language sql volatile as $$
     end
   from pg_locks as lock
   left join pg_stat_activity as activity on activity.pid = lock.pid
-  left join pg_prepared_xacts as prepared
-    on lock.pid is null and lock.virtualtransaction = '-1/' || prepared.transaction::text
+  -- A prepared transaction is known by the lock on its own id, which it keeps too; the virtual
+  -- id that both locks carry is its session's, or -1 and its own id after a restart.
+  left join (
+    pg_locks as own_id join pg_prepared_xacts as prepared
+      on own_id.locktype = 'transactionid' and own_id.transactionid = prepared.transaction
+  ) on lock.pid is null
+    and own_id.pid is null
+    and own_id.virtualtransaction = lock.virtualtransaction
   where lock.locktype = 'advisory'
     and lock.database = (select oid from pg_database where datname = current_database())
     and lock.classid = '{schema}.messages'::regclass

@@ -1,0 +1,81 @@
+"""What the demo shows: a line while it runs, a table at its end."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
+
+from milepost.cli.demo.tally import Counts
+from milepost.cli.output import console, say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from milepost.cli.demo.run import Outcome
+
+# Of lines in a file or a pipe; a terminal's one line is refreshed as it comes.
+PLAIN_INTERVAL_SECONDS = 3.0
+_ROWS = {
+    "committed": "committed (counted by SQL)",
+    "read": "read",
+    "lost": "lost",
+    "doubled": "doubled",
+    "out_of_order": "out of order",
+    "rolled_back": "rolled back, yet read",
+}
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """A function that shows how far the demo is, on stderr."""
+    err = console(stderr=True)
+    if err.is_terminal:
+        with err.status("starting") as status:
+            yield status.update
+    else:
+        yield _Plain()
+
+
+class _Plain:
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def __call__(self, text: str) -> None:
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + PLAIN_INTERVAL_SECONDS
+            say(text)
+
+
+def print_outcome(outcome: Outcome) -> None:
+    from rich.table import Table
+
+    table = Table("messages")
+    table.add_column("milepost's reader", justify="right")
+    table.add_column("reading to max(position)", justify="right")
+    for field in fields(Counts):
+        ours, naive = (getattr(c, field.name) for c in (outcome.reader, outcome.naive))
+        table.add_row(_ROWS[field.name], f"{ours:,}", f"{naive:,}")
+    out = console()
+    out.print(table)
+    out.print(
+        f"{outcome.writers} writers, {outcome.seconds:g} s; they committed "
+        f"{outcome.written.committed:,} messages and rolled {outcome.written.rolled_back:,} back."
+    )
+    out.print(_verdict(outcome), style="green" if outcome.holds else "bold red")
+
+
+def as_document(outcome: Outcome) -> dict[str, Any]:
+    return {"ok": outcome.holds, **asdict(outcome)}
+
+
+def _verdict(outcome: Outcome) -> str:
+    if outcome.holds:
+        return "ok: nothing was lost, doubled or out of order"
+    if outcome.reader.is_faultless:
+        return "FAILED: the log does not hold what the writers committed"
+    if not outcome.reader.read:
+        return "FAILED: nothing was read"
+    return "FAILED: see the column of milepost's reader"

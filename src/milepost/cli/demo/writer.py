@@ -1,0 +1,85 @@
+"""One writer of the demo, a process of its own: `python -m milepost.cli.demo.writer`.
+
+It appends in transactions of random length with random pauses, so that positions are drawn in
+another order than transactions commit in; some savepoints and some transactions it rolls back.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import time
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING
+
+from milepost.app import Milepost
+from milepost.records import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from milepost.db import Connection
+
+ROLLED_BACK_SHARE = 0.15
+LONGEST_PAUSE_SECONDS = 0.02
+
+
+@dataclass(slots=True)
+class Writer:
+    mp: Milepost
+    name: int
+    chance: random.Random
+    committed: int = 0
+    rolled_back: int = 0
+    _numbers: Iterator[int] = field(default_factory=count)
+
+    def write(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        with self.mp.connect() as conn:
+            while time.monotonic() < end:
+                self._pause()
+                self._transaction(conn)
+
+    def _transaction(self, conn: Connection) -> None:
+        is_kept = self._is_kept()
+        committed = 0
+        with conn.transaction(force_rollback=not is_kept):
+            for _ in range(self.chance.randint(1, 5)):
+                committed += self._savepoint(conn, is_kept=is_kept)
+                self._pause()
+        self.committed += committed
+
+    def _savepoint(self, conn: Connection, *, is_kept: bool) -> int:
+        """Some messages; how many of them will be committed."""
+        stays = is_kept and self._is_kept()
+        messages = [self._message(stays) for _ in range(self.chance.randint(1, 8))]
+        if stays:
+            self.mp.append(conn, *messages)
+            return len(messages)
+        with conn.transaction(force_rollback=is_kept):
+            self.mp.append(conn, *messages)
+        self.rolled_back += len(messages)
+        return 0
+
+    def _message(self, is_kept: bool) -> Message:
+        data = {"writer": self.name, "number": next(self._numbers), "is_kept": is_kept}
+        return Message("Demo", data, key=f"writer-{self.name}", topic="demo")
+
+    def _is_kept(self) -> bool:
+        return self.chance.random() > ROLLED_BACK_SHARE
+
+    def _pause(self) -> None:
+        time.sleep(self.chance.uniform(0, LONGEST_PAUSE_SECONDS))
+
+
+def main() -> None:
+    schema, name, seconds = sys.argv[1:]
+    writer = Writer(Milepost(schema=schema), int(name), random.Random())  # noqa: S311
+    writer.write(float(seconds))
+    json.dump({"committed": writer.committed, "rolled_back": writer.rolled_back}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

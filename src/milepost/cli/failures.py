@@ -1,0 +1,48 @@
+"""How a command fails: one line on stderr, and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import psycopg
+import typer
+from typer.core import TyperGroup
+
+from milepost.errors import MilepostError
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells count
+
+
+class FailureGroup(TyperGroup):
+    """Runs a command; `--debug` lets errors through with their traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (MilepostError, psycopg.Error) as error:
+            if ctx.params.get("debug"):
+                raise
+            typer.echo(f"error: {in_one_line(error)}", err=True)
+            raise typer.Exit(1) from error
+        except KeyboardInterrupt as interrupt:
+            raise typer.Exit(INTERRUPTED) from interrupt
+        except BrokenPipeError:
+            _forget_stdout()
+            return None
+
+
+def in_one_line(error: Exception) -> str:
+    """An error of the server says what and what to do in separate fields; libpq in lines."""
+    if isinstance(error, psycopg.Error) and error.diag.message_primary:
+        parts = [error.diag.message_primary, error.diag.message_detail, error.diag.message_hint]
+        return " ".join(". ".join(part.rstrip(".") for part in parts if part).split())
+    lines = (" ".join(line.split()) for line in str(error).splitlines())
+    return "; ".join(line for line in lines if line) or type(error).__name__
+
+
+def _forget_stdout() -> None:
+    """Whoever read our output has what it wanted (`milepost read | head -1`). What is still
+    buffered must not fail once more when the interpreter flushes it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

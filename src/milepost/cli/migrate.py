@@ -1,0 +1,40 @@
+"""`milepost migrate`: bring the database to the schema that this version needs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from milepost import sql
+from milepost.cli import options
+from milepost.cli.database import open_log
+from milepost.cli.output import print_json, say
+from milepost.migrate import script
+
+
+def command(
+    url: options.Url = None,
+    schema: options.Schema = sql.DEFAULT_SCHEMA,
+    order: Annotated[
+        Literal["append", "transaction"] | None,
+        typer.Option(help="The order of a new log, which it keeps. [default: append]"),
+    ] = None,
+    sql_only: Annotated[
+        bool, typer.Option("--sql", help="Print what would be run, and run nothing.")
+    ] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Bring the database to the schema this version needs. Harmless when it is there."""
+    mp = open_log(url, schema)
+    if sql_only:
+        typer.echo(script(mp.pending_migrations(order)), nl=False)
+        return
+    applied = [step.name for step in mp.migrate(order)]
+    if as_json:
+        print_json({"schema": schema, "applied": applied})
+        return
+    for name in applied:
+        typer.echo(f"applied {name}")
+    if not applied:
+        say(f"nothing to do: the schema {schema!r} is up to date")

@@ -1,0 +1,124 @@
+"""`milepost read`: messages as lines of JSON, in order."""
+
+from __future__ import annotations
+
+import select
+import sys
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from milepost import sql
+from milepost.cli import options
+from milepost.cli.database import open_log
+from milepost.cli.message_lines import line_from
+from milepost.errors import InvalidPosition
+from milepost.records import Position, Segment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+    from milepost.log import Batch, Reader, Start
+
+_BATCH_SIZE = 1000
+_MAX_MASK = 2**31 - 1
+
+
+def command(
+    url: options.Url = None,
+    schema: options.Schema = sql.DEFAULT_SCHEMA,
+    start: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="START",
+            help="beginning, end, a position (read after it: 42 or 17:42) or a time (ISO 8601; "
+            "without a zone, local).",
+        ),
+    ] = "beginning",
+    topics: Annotated[list[str] | None, typer.Option("--topic", help="Repeatable.")] = None,
+    types: Annotated[list[str] | None, typer.Option("--type", help="Repeatable.")] = None,
+    segment: Annotated[
+        str | None, typer.Option(metavar="ID/MASK", help="Only keys of this segment, as 1/3.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="End after so many messages.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Wait for more, for ever.")] = False,
+    poll_seconds: Annotated[
+        float, typer.Option(min=0.01, help="How often to look, besides being woken.")
+    ] = 1.0,
+) -> None:
+    """Print the messages of the log in order, a JSON object a line."""
+    mp = open_log(url, schema)
+    with mp.reader(
+        parse_start(start),
+        topics=topics or None,
+        types=types or None,
+        segment=None if segment is None else parse_segment(segment),
+        batch_size=min(limit or _BATCH_SIZE, _BATCH_SIZE),
+    ) as reader:
+        batches = reader.batches(poll_seconds) if follow else _to_the_end(reader)
+        _write(batches, limit, sys.stdout.buffer)
+
+
+def parse_start(text: str, option: str = "--from") -> Start:
+    if text == "beginning":
+        return "beginning"
+    if text == "end":
+        return "end"
+    try:
+        return Position.parse(text)
+    except InvalidPosition:
+        pass
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(
+            f"{text!r} is neither beginning, end, a position (42, 17:42) nor a time "
+            "(2026-01-31T12:00:00Z).",
+            param_hint=option,
+        ) from None
+
+
+def parse_segment(text: str) -> Segment:
+    """`1/3`: the keys whose hash & 3 is 1. A mask is a row of ones, so that segments halve."""
+    id_, _, mask = text.partition("/")
+    if id_.isdecimal() and mask.isdecimal():
+        segment = Segment(int(id_), int(mask))
+        if segment.id <= segment.mask <= _MAX_MASK and segment.mask & (segment.mask + 1) == 0:
+            return segment
+    raise typer.BadParameter(
+        f"{text!r} is not a segment: expected ID/MASK with a mask of 0, 1, 3, 7, 15 ... and an "
+        "id from 0 to the mask.",
+        param_hint="--segment",
+    )
+
+
+def _to_the_end(reader: Reader) -> Iterator[Batch]:
+    while True:
+        batch = reader.read()
+        yield batch
+        if not batch.is_full:
+            return
+
+
+def _write(batches: Iterator[Batch], limit: int | None, output: BinaryIO) -> None:
+    """Flushed batch by batch, so that whoever follows sees a message when it is read."""
+    left = limit
+    for batch in batches:
+        messages = batch.messages[:left]
+        output.write(b"".join(map(line_from, messages)))
+        output.flush()
+        if left is not None:
+            left -= len(messages)
+        if left == 0 or _is_abandoned(output):
+            return
+
+
+def _is_abandoned(output: BinaryIO) -> bool:
+    """Whether the other end of our pipe is closed. Writing would tell, but a quiet log would
+    keep `read --follow | head -1` waiting for a second message."""
+    poll = select.poll()
+    poll.register(output, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))

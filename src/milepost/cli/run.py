@@ -1,0 +1,69 @@
+"""`milepost run app:mp`: run an application's processors in one process."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from milepost.app import Milepost
+from milepost.cli.output import say
+from milepost.errors import AppNotFound
+
+
+def command(
+    application: Annotated[
+        str, typer.Argument(metavar="MODULE:NAME", help="Where the Milepost instance is: app:mp.")
+    ],
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="This processor only. Repeatable.")
+    ] = None,
+    until: Annotated[
+        Literal["stopped", "caught_up"], typer.Option(help="When to end by itself.")
+    ] = "stopped",
+    stop_seconds: Annotated[
+        float, typer.Option(min=0, help="How long a batch in hand may take to end.")
+    ] = 30.0,
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        typer.Option(help="debug shows a line a batch, info one at every change of state."),
+    ] = "info",
+) -> None:
+    """Run an application's processors until SIGTERM or Ctrl-C; the batch in hand is finished."""
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=log_level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+    )
+    mp = load(application)
+    if not mp.processors:
+        raise AppNotFound(f"{application} has no processors. Make one with @mp.processor(...).")
+    say(f"running {', '.join(only or mp.processors)}")
+    mp.run(only or None, until, stop_seconds)
+
+
+def load(application: str) -> Milepost:
+    """The Milepost instance that `module:name` names, with the current directory importable."""
+    module_name, _, name = application.partition(":")
+    if not module_name or not name:
+        raise AppNotFound(f"{application!r} is not MODULE:NAME, such as app:mp.")
+    directory = str(Path.cwd())
+    if directory not in sys.path:
+        sys.path.insert(0, directory)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise  # the module is there, but something it imports is not
+        raise AppNotFound(
+            f"There is no module {module_name!r} in {directory} or among the installed packages."
+        ) from None
+    found = getattr(module, name, None)
+    if not isinstance(found, Milepost):
+        kind = "nothing" if found is None else f"a {type(found).__name__}"
+        raise AppNotFound(f"{application} is {kind}, expected a Milepost instance.")
+    return found

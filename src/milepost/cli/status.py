@@ -1,0 +1,35 @@
+"""`milepost status`: the log and everything that works on it, at a glance."""
+
+from __future__ import annotations
+
+import typer
+
+from milepost import sql
+from milepost.cli import doctor, options, processors
+from milepost.cli.database import open_log
+from milepost.cli.output import print_json
+from milepost.processors import admin
+
+
+def command(
+    url: options.Url = None,
+    schema: options.Schema = sql.DEFAULT_SCHEMA,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show the log, its horizon, and where every processor stands."""
+    mp = open_log(url, schema)
+    with mp.connect() as conn:
+        found = admin.list_processors(conn, schema)
+    diagnosis = mp.diagnose()
+    if as_json:
+        print_json(
+            {
+                "log": doctor.as_document(diagnosis, diagnosis.problems(10.0)),
+                "processors": [processors.as_document(status) for status in found],
+            }
+        )
+        return
+    for area, text in doctor.fact_lines(diagnosis):
+        typer.echo(f"{area:8} {text}")
+    typer.echo()
+    processors.print_table(found)
