@@ -4,7 +4,7 @@ and each reader and each writer's journal is compared with it."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -53,17 +53,27 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
+class Promises:
+    """What became of what the writers were told."""
+
+    vanished: int  # acknowledged to a writer and not in the table
+    torn: int  # transactions of which only a part is in the table
+    unwanted: int  # in the table though its writer rolled it back
+
+    @property
+    def are_kept(self) -> bool:
+        return not (self.vanished or self.torn or self.unwanted)
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     seed: int
     seconds: float
     messages: int
     transactions: int
     kills: int
+    promises: Promises
     accounts: list[Account]
-    vanished: int  # acknowledged to a writer and not in the table
-    torn: int  # transactions of which only a part is in the table
-    unwanted: int  # in the table though its writer rolled it back
-    notes: list[str] = field(default_factory=list)
 
     @property
     def lost(self) -> int:
@@ -71,19 +81,19 @@ class Report:
 
     @property
     def is_clean(self) -> bool:
-        readers_are_clean = all(account.is_clean for account in self.accounts)
-        return readers_are_clean and not (self.vanished or self.torn or self.unwanted)
+        return self.promises.are_kept and all(account.is_clean for account in self.accounts)
 
     def __str__(self) -> str:
         head = (
-            f"seed {self.seed}, {self.seconds:.0f} s: {self.messages} messages in "
-            f"{self.transactions} acknowledged transactions, {self.kills} writers killed; "
-            f"vanished {self.vanished}, torn {self.torn}, unwanted {self.unwanted}"
+            f"seed {self.seed}, {self.seconds:.0f} s: {self.messages} messages, "
+            f"{self.transactions} acknowledged transactions, {self.kills} writers killed"
         )
-        return "\n  ".join([head, *map(str, self.accounts)])
+        return "\n  ".join([head, str(self.promises), *map(str, self.accounts)])
 
 
-def account(reader: str, expected: Sequence[Entry], seen: Sequence[Entry], sessions: int) -> Account:
+def account(
+    reader: str, expected: Sequence[Entry], seen: Sequence[Entry], sessions: int
+) -> Account:
     """With all four figures at 0, what was seen equals what was expected, order included."""
     distinct = set(seen)
     return Account(
@@ -109,13 +119,6 @@ def disorder_of_writers(seen: Sequence[Entry]) -> int:
         found += number < latest.get(writer, -1)
         latest[writer] = number
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class Promises:
-    vanished: int
-    torn: int
-    unwanted: int
 
 
 def check_promises(truth: Sequence[Entry], journals: Iterable[Journal]) -> Promises:

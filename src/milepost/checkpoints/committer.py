@@ -2,7 +2,8 @@
 
 The thinking is in `frontier`; this is the shell around it: a lock, a clock, a thread for the
 interval. The store is never called with the lock held that completions need, and by one thread
-at a time, so that positions reach it in order.
+at a time, so that positions reach it in order. A completion that finds another thread storing
+does not wait for it: that thread looks again before it leaves.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ class CheckpointCommitter:
         self._due_since: float | None = None
         self._error: Exception | None = None
         self._is_closed = False
+        self._is_abandoned = False
         self._changed = Condition()
         self._storing = Lock()
         self._timer = Thread(target=self._tick, name="milepost-committer", daemon=True)
@@ -81,8 +83,8 @@ class CheckpointCommitter:
             return sequence
 
     def complete(self, position: Position, sequence: int) -> None:
-        """The message is done. Stores if that is due; raises what an earlier store failed with
-        in the background."""
+        """The message is done. Stores if that is due and nobody else is storing; raises what an
+        earlier store failed with in the background. After `close` nothing is stored any more."""
         with self._changed:
             if self._frontier.complete(sequence, position):
                 if self._due_since is None:
@@ -92,37 +94,28 @@ class CheckpointCommitter:
             is_due = self._is_due()
         self.check()
         if is_due:
-            self.flush()
+            self._store_while_due()
 
     def flush(self) -> None:
         """Store the contiguous position now, if it moved; raises if that fails, and keeps it
         to be stored again."""
-        with self._storing:
-            with self._changed:
-                sequence, position = self._frontier.sequence, self._frontier.position
-                completed = self._frontier.completed
-                if position is None or sequence == self._stored_sequence:
-                    return
-            self._store(position)
-            with self._changed:
-                self._stored_sequence, self._completed_at_store = sequence, completed
-                moved_on = self._frontier.sequence > sequence
-                self._due_since = self._clock() if moved_on else None
-                self._error = None
-                self._changed.notify_all()
+        self._refuse_closed()
+        self._flush()
 
     def close(self) -> None:
-        """Stop the timer and store what is contiguous. Nothing re-arms afterwards."""
-        self.abandon()
-        self.flush()
+        """Stop the timer and store what is contiguous. Nothing re-arms afterwards. If the store
+        fails, closing once more tries it again."""
+        self._stop()
+        with self._storing:
+            self._store_frontier(is_last=True)
 
     def abandon(self) -> None:
         """Stop without storing: the checkpoint is no longer ours to move."""
         with self._changed:
-            self._is_closed = True
-            self._changed.notify_all()
-        if self._timer.ident is not None:
-            self._timer.join()
+            self._is_abandoned = True
+        self._stop()
+        with self._storing:  # a store that is under way comes to its end first
+            return
 
     def check(self) -> None:
         """Raise what a store failed with in the background."""
@@ -156,17 +149,59 @@ class CheckpointCommitter:
     ) -> None:
         self.close()
 
+    def _flush(self) -> None:
+        with self._storing:
+            self._store_frontier()
+        self._store_while_due()
+
+    def _store_while_due(self) -> None:
+        """Looks again after each store: whoever completed meanwhile has left it to us."""
+        while self._is_due() and self._storing.acquire(blocking=False):
+            try:
+                self._store_frontier()
+            finally:
+                self._storing.release()
+
+    def _store_frontier(self, *, is_last: bool = False) -> None:
+        """With `_storing` held. Whether we may still store is asked with it in hand: a thread
+        may have waited for it while another closed the committer."""
+        with self._changed:
+            if self._is_abandoned or (self._is_closed and not is_last):
+                return
+            sequence, position = self._frontier.sequence, self._frontier.position
+            completed = self._frontier.completed
+            if position is None or sequence == self._stored_sequence:
+                return
+        self._store(position)
+        with self._changed:
+            self._stored_sequence, self._completed_at_store = sequence, completed
+            moved_on = self._frontier.sequence > sequence
+            self._due_since = self._clock() if moved_on else None
+            self._error = None
+            self._changed.notify_all()
+
     def _is_due(self) -> bool:
-        if self._frontier.sequence == self._stored_sequence:
-            return False
-        if not self._batch_size and not self._interval:
-            return True
-        completed = self._frontier.completed - self._completed_at_store
-        return bool(self._batch_size) and completed >= self._batch_size
+        with self._changed:
+            if self._is_closed or self._frontier.sequence == self._stored_sequence:
+                return False
+            if not self._batch_size and not self._interval:
+                return True
+            completed = self._frontier.completed - self._completed_at_store
+            return bool(self._batch_size) and completed >= self._batch_size
 
     def _refuse_closed(self) -> None:
         if self._is_closed:
-            raise CommitterClosed("The committer is closed: it admits no more messages.")
+            raise CommitterClosed(
+                "The committer is closed: it admits and stores nothing more. Make a new one, "
+                "from the stored checkpoint."
+            )
+
+    def _stop(self) -> None:
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        if self._timer.ident is not None:
+            self._timer.join()
 
     def _tick(self) -> None:
         """Store at the interval until closed. A failure is kept for the next caller to see, and
@@ -179,7 +214,7 @@ class CheckpointCommitter:
                 if self._due_since is None or self._seconds_to_wait() > 0:
                     continue
             try:
-                self.flush()
+                self._flush()
             except Exception as error:  # noqa: BLE001 - handed to the next caller, not swallowed
                 with self._changed:
                     self._error = error

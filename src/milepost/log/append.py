@@ -20,9 +20,9 @@ from milepost.records import Message, Position
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-# From here on COPY is faster than one INSERT of arrays, in spite of its two extra round trips
+# From here on COPY is faster than one INSERT of arrays, in spite of its three extra round trips
 # (benchmarks/append_bulk.py).
-COPY_FROM = 200
+COPY_FROM = 100
 # json travels as text, in COPY's binary format too; as "json" psycopg would encode it once more.
 _COPY_TYPES = ("uuid", "text", "text", "text", "text", "text")
 _Statement: TypeAlias = "tuple[bytes, dict[str, Any]]"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from milepost.checkpoints import CheckpointKey
@@ -79,7 +80,26 @@ class ProcessorOptions:
                 raise ValueError(f"{option} is {value!r}: expected one of {choices}.")
         if self.version < 1 or self.batch_size < 1 or self.concurrency < 1:
             raise ValueError("version, batch_size and concurrency are at least 1.")
+        self._check_selection()
+        self._check_pace()
         self._check_delivery()
+
+    def _check_selection(self) -> None:
+        """A text is a sequence of texts too: its letters would match nothing, silently."""
+        for option in ("topics", "types"):
+            value = getattr(self, option)
+            if isinstance(value, str):
+                raise ValueError(f"{option} is {value!r}: expected a list, [{value!r}].")  # noqa: TRY004
+
+    def _check_pace(self) -> None:
+        if self.checkpoint_every < 0 or self.checkpoint_seconds < 0 or self.inbox_seconds < 0:
+            raise ValueError(
+                "checkpoint_every, checkpoint_seconds and inbox_seconds must not be negative."
+            )
+        if self.max_pending < 1:
+            raise ValueError(f"max_pending is {self.max_pending}: expected at least 1.")
+        if self.poll_seconds <= 0:
+            raise ValueError(f"poll_seconds is {self.poll_seconds}: expected more than 0.")
 
     def _check_delivery(self) -> None:
         if self.concurrency > 1 and (self.delivery != "at_least_once" or self.handle != "message"):
@@ -112,6 +132,9 @@ class Definition:
 
     @property
     def is_async(self) -> bool:
-        return inspect.iscoroutinefunction(self.handler) or inspect.iscoroutinefunction(
-            getattr(self.handler, "__call__", None)  # noqa: B004 - an object with an async __call__
+        handler = self.handler
+        while isinstance(handler, partial):
+            handler = handler.func
+        return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
+            getattr(handler, "__call__", None)  # noqa: B004 - an object with an async __call__
         )

@@ -1,12 +1,14 @@
 """Which message may start next, when several run at once. Pure.
 
-Messages of one key run in order, one at a time; those without a key run freely.
+Messages of one key run in order, one at a time; those without a key run freely. Of those that
+may start, the oldest does: it is what the checkpoint waits for.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from milepost.records import RecordedMessage
 
@@ -21,7 +23,7 @@ class Ticket:
 
 @dataclass(slots=True)
 class Lanes:
-    _ready: deque[Ticket] = field(default_factory=deque)
+    _ready: list[tuple[int, Ticket]] = field(default_factory=list)  # a heap, by sequence
     _behind: dict[str, deque[Ticket]] = field(default_factory=dict)  # a key in hand -> its rest
 
     def add(self, ticket: Ticket) -> None:
@@ -31,10 +33,10 @@ class Lanes:
             return
         if key is not None:
             self._behind[key] = deque()
-        self._ready.append(ticket)
+        self._make_ready(ticket)
 
     def take(self) -> Ticket | None:
-        return self._ready.popleft() if self._ready else None
+        return heappop(self._ready)[1] if self._ready else None
 
     def done(self, ticket: Ticket) -> None:
         """The next message of the same key may start."""
@@ -43,6 +45,9 @@ class Lanes:
             return
         rest = self._behind[key]
         if rest:
-            self._ready.append(rest.popleft())
+            self._make_ready(rest.popleft())
         else:
             del self._behind[key]
+
+    def _make_ready(self, ticket: Ticket) -> None:
+        heappush(self._ready, (ticket.sequence, ticket))

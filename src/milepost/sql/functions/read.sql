@@ -9,7 +9,11 @@ create or replace function {schema}.read(
   segment {schema}.segment default null,
   up_to {schema}.position default null
 ) returns setof {schema}.messages
-language plpgsql volatile as $$
+language plpgsql volatile
+-- The primary key gives the order, and stops at max_count. Left to itself the planner sorts, or
+-- starts workers, for a filter that it takes for rare, and scans the whole log for each batch.
+set enable_sort = off set max_parallel_workers_per_gather = 0
+as $$
 #variable_conflict use_column
 declare
   first_transaction_id constant bigint := coalesce((after).transaction_id, 0);

@@ -1,0 +1,33 @@
+"""Every figure, in the order in which they are measured. A new one is a module and a line here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from benchmarks import (
+    append_bulk,
+    append_single,
+    horizon,
+    processor,
+    processor_idle,
+    processor_latency,
+    read,
+)
+
+if TYPE_CHECKING:
+    from benchmarks.figure import Figure
+
+FIGURES: tuple[Figure, ...] = (
+    append_single.FIGURE,
+    append_bulk.FIGURE,
+    read.FIGURE,
+    horizon.FIGURE,
+    processor.FIGURE,
+    processor_latency.FIGURE,
+    processor_idle.FIGURE,
+)
+
+
+def named(names: list[str]) -> list[Figure]:
+    """The figures of these names; all of them without any."""
+    return [figure for figure in FIGURES if not names or figure.name in names]

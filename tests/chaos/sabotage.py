@@ -1,0 +1,42 @@
+"""What keeps messages from being lost, taken out: whoever looks for losses must find some then."""
+
+from __future__ import annotations
+
+READ_TO_THE_NEWEST_ROW = """
+create or replace function milepost.horizon() returns milepost.position
+language sql volatile as $$
+  select coalesce(
+    (
+      select row(transaction_id, "position")::milepost.position
+      from milepost.messages order by transaction_id desc, "position" desc limit 1
+    ),
+    row(0, 0)::milepost.position
+  )
+$$
+"""
+APPEND_WITHOUT_A_FLOOR = """
+create or replace function milepost.before_append() returns trigger
+language plpgsql as $$ begin return null; end $$
+"""
+# The floor goes with a rolled back savepoint; here the marker that it is held does not, being
+# a lock of the session's.
+MARKER_OUTLIVES_THE_SAVEPOINT = """
+create or replace function milepost.before_append() returns trigger
+language plpgsql as $$
+declare
+  own_id constant integer := pg_current_xact_id()::text::integer;
+begin
+  if exists (select from pg_locks where pid = pg_backend_pid() and classid = 1 and objid = own_id)
+  then
+    return null;
+  end if;
+  perform pg_advisory_xact_lock_shared(
+    (tg_relid::bigint << 32)
+    | (coalesce(pg_sequence_last_value('milepost.messages_position_seq'), 0) & 4294967295)
+  );
+  perform pg_advisory_unlock_all();  -- earlier transactions' markers; no floor is the session's
+  perform pg_advisory_lock(1, own_id);
+  return null;
+end
+$$
+"""

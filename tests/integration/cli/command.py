@@ -1,0 +1,57 @@
+"""The real command, in a process of its own, on one database."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+# What this machine says about databases must not reach the command under test.
+_FOREIGN = ("PG", "MILEPOST_")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    code: int
+    stdout: str
+    stderr: str
+
+    def lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.stdout.splitlines()]
+
+    def document(self) -> Any:
+        return json.loads(self.stdout)
+
+
+@dataclass(frozen=True, slots=True)
+class Cli:
+    """Runs `milepost` with MILEPOST_URL set to the database of the test."""
+
+    url: str
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def run(self, *arguments: str, stdin: str = "") -> Result:
+        process = self.start(*arguments)
+        stdout, stderr = process.communicate(stdin, timeout=120)
+        return Result(process.returncode, stdout, stderr)
+
+    def start(
+        self, *arguments: str, stdin: int = subprocess.PIPE, stdout: int = subprocess.PIPE
+    ) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-W", "error", "-m", "milepost.cli", *arguments],
+            env=self._environment(),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def _environment(self) -> dict[str, str]:
+        kept = {n: v for n, v in os.environ.items() if not n.startswith(_FOREIGN)}
+        # A width of their own would make the tests depend on the terminal they run in.
+        kept.pop("COLUMNS", None)
+        return {**kept, "MILEPOST_URL": self.url, **self.variables}

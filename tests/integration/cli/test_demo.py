@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+
+from milepost import Milepost, db
+from milepost.cli.demo.deadline import DemoTimedOut, deadline
+from milepost.cli.demo.place import SCHEMA
+from milepost.db import Connection
+from milepost.sql import LogOrder
+from tests.integration.cli.command import Cli
+
+
+def test_the_demo_proves_that_nothing_is_lost(empty_database: str, order: LogOrder) -> None:
+    cli = Cli(empty_database)
+    result = cli.run("demo", "--seconds", "3", "--writers", "4", "--order", order, "--json")
+    assert result.code == 0, result
+    outcome = result.document()
+    reader, naive = outcome["reader"], outcome["naive"]
+    assert reader["read"] == reader["committed"] == outcome["written"]["committed"] > 0
+    assert outcome["written"]["rolled_back"] > 0
+    # The contrast is real: what is read to the horizon would have been lost without it.
+    assert naive["lost"] > 0
+    assert len(list(Milepost(empty_database, schema=SCHEMA).read())) == reader["committed"]
+
+
+def test_the_demo_shows_a_table_of_80_columns_and_begins_anew(empty_database: str) -> None:
+    cli = Cli(empty_database)
+    for _ in range(2):
+        result = cli.run("demo", "--seconds", "0.5", "--writers", "2")
+        assert result.code == 0, result
+    assert "ok: nothing was lost, doubled or out of order" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_two_demos_in_one_database_do_not_meet(empty_database: str) -> None:
+    with db.connect(empty_database) as other:
+        other.execute(
+            "select pg_advisory_lock(hashtextextended('milepost.demo.\"milepost_demo\"', 0))"
+        )
+        result = Cli(empty_database).run("demo", "--seconds", "0.5")
+    assert (result.code, "another demo is running" in result.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("order", ["append"])
+def test_the_deadline_ends_a_query_that_hangs(conn: Connection) -> None:
+    with pytest.raises(DemoTimedOut), deadline(0.2):
+        conn.execute("select pg_sleep(300)")

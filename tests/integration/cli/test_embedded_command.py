@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from milepost.embedded import EmbeddedServer
+from tests.integration.cli.command import Cli
+
+NO_URL = Cli("")
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    place = Path(tempfile.mkdtemp(prefix="milepost-cli-"))
+    place.chmod(0o755)  # as root, the server runs as another user
+    yield place
+    EmbeddedServer(place).stop()
+    shutil.rmtree((place / "postgres").resolve(), ignore_errors=True)
+    shutil.rmtree(place)
+
+
+def test_the_embedded_server_is_started_found_and_stopped(directory: Path) -> None:
+    option = ("--directory", str(directory))
+    absent = NO_URL.run("embedded", "url", *option)
+    assert (absent.code, absent.stdout) == (1, "")
+    assert f"Run: milepost embedded start --directory {directory}" in absent.stderr
+
+    started = NO_URL.run("embedded", "start", *option)
+    assert started.code == 0, started.stderr
+    assert NO_URL.run("embedded", "url", *option).stdout == started.stdout
+    with psycopg.connect(started.stdout.strip()) as conn:
+        assert conn.execute("select 1").fetchone() == (1,)
+
+    stopped = NO_URL.run("embedded", "stop", *option)
+    assert (stopped.code, stopped.stderr) == (0, "stopped\n")
+    assert not EmbeddedServer(directory).is_running()
+    assert NO_URL.run("embedded", "stop", *option).code == 0
+
+
+def test_the_demo_stops_the_server_that_it_started(directory: Path) -> None:
+    arguments = ("demo", "--seconds", "0.5", "--writers", "2", "--directory", str(directory))
+    result = NO_URL.run(*arguments)
+    assert result.code == 0, result
+    assert not EmbeddedServer(directory).is_running()
+    EmbeddedServer(directory).start()
+    assert NO_URL.run(*arguments).code == 0
+    assert EmbeddedServer(directory).is_running()

@@ -1,0 +1,26 @@
+"""Further sessions on the test's database, for what happens between several of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from milepost import db
+from milepost.db import Connection
+
+OpenSession = Callable[[], Connection]
+
+
+@pytest.fixture
+def session(url: str) -> Iterator[OpenSession]:
+    """Opens a session; an open transaction ends with the test, unless the test ended it."""
+    with ExitStack() as opened:
+
+        def open_session() -> Connection:
+            conn = db.connect(url)
+            opened.callback(conn.close)
+            return conn
+
+        yield open_session

@@ -1,0 +1,38 @@
+"""What the tests of processors share: a table of effects, and messages to handle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from milepost import Message, Milepost, Position
+from milepost.db import Connection
+from tests.integration.processors.running import Effects
+
+Put = Callable[..., list[Position]]
+
+
+@pytest.fixture
+def effects(conn: Connection) -> Effects:
+    conn.execute(
+        "create table effects (number bigint generated always as identity, "
+        "transaction_id bigint not null, position bigint not null)"
+    )
+    return Effects(conn)
+
+
+@pytest.fixture
+def put(mp: Milepost, conn: Connection) -> Put:
+    """Appends messages, each with its number in its data, in one transaction."""
+
+    def append(count: int = 1, *, keys: int = 5, topic: str = "default") -> list[Position]:
+        return mp.append(
+            conn,
+            *(
+                Message("Counted", {"number": n}, key=f"key-{n % keys}", topic=topic)
+                for n in range(1, count + 1)
+            ),
+        )
+
+    return append
