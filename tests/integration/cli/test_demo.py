@@ -5,7 +5,6 @@ import pytest
 from milepost import Milepost, db
 from milepost.cli.demo.deadline import DemoTimedOut, deadline
 from milepost.cli.demo.place import SCHEMA
-from milepost.db import Connection
 from milepost.sql import LogOrder
 from tests.integration.cli.command import Cli
 
@@ -41,7 +40,6 @@ def test_two_demos_in_one_database_do_not_meet(empty_database: str) -> None:
     assert (result.code, "another demo is running" in result.stderr) == (1, True)
 
 
-@pytest.mark.parametrize("order", ["append"])
-def test_the_deadline_ends_a_query_that_hangs(conn: Connection) -> None:
-    with pytest.raises(DemoTimedOut), deadline(0.2):
+def test_the_deadline_ends_a_query_that_hangs(empty_database: str) -> None:
+    with pytest.raises(DemoTimedOut), deadline(0.2), db.connect(empty_database) as conn:
         conn.execute("select pg_sleep(300)")

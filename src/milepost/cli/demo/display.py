@@ -64,7 +64,22 @@ def print_outcome(outcome: Outcome) -> None:
         f"{outcome.writers} writers, {outcome.seconds:g} s; they committed "
         f"{outcome.written.committed:,} messages and rolled {outcome.written.rolled_back:,} back."
     )
+    _print_balances(outcome)
     out.print(_verdict(outcome), style="green" if outcome.holds else "bold red")
+
+
+def _print_balances(outcome: Outcome) -> None:
+    from rich.table import Table
+
+    found = outcome.balances
+    table = Table("an exactly-once processor, two instances")
+    table.add_column("", justify="right")
+    table.add_row("killed with SIGKILL", f"{outcome.kills} times")
+    table.add_row("accounts", f"{found.accounts:,}")
+    table.add_row("sum of its balances", f"{found.sum_of_balances:,}")
+    table.add_row("sum over the log (one SQL query)", f"{found.sum_of_log:,}")
+    table.add_row("accounts that differ", f"{found.wrong:,}")
+    console().print(table)
 
 
 def as_document(outcome: Outcome) -> dict[str, Any]:
@@ -73,7 +88,11 @@ def as_document(outcome: Outcome) -> dict[str, Any]:
 
 def _verdict(outcome: Outcome) -> str:
     if outcome.holds:
-        return "ok: nothing was lost, doubled or out of order"
+        return "ok: nothing was lost, doubled or out of order, and every effect happened once"
+    if not outcome.balances.is_faultless:
+        return "FAILED: the balances are not the log's"
+    if not outcome.kills:
+        return "FAILED: no instance was killed: run it longer"
     if outcome.reader.is_faultless:
         return "FAILED: the log does not hold what the writers committed"
     if not outcome.reader.read:

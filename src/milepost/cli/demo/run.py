@@ -1,4 +1,5 @@
-"""Writers write, a reader follows, and what it saw is held against what was committed."""
+"""Writers write, a reader follows, a processor keeps balances while its instances are killed, and
+all of it is held against what was committed."""
 
 from __future__ import annotations
 
@@ -7,6 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from milepost import sql
+from milepost.cli.demo import balances
+from milepost.cli.demo.balances import Balances
+from milepost.cli.demo.instances import Instances
 from milepost.cli.demo.naive_reader import NaiveReader
 from milepost.cli.demo.tally import Counts, Sighting, Tally
 from milepost.cli.demo.writers import Writers, Written, started_writers
@@ -22,6 +26,9 @@ if TYPE_CHECKING:
 
 # Often enough to see the writers end.
 POLL_SECONDS = 0.1
+# Longer than an instance takes to start, so that some work gets done between two kills.
+KILL_EVERY_SECONDS = 2.0
+CATCH_UP_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +40,41 @@ class Outcome:
     written: Written
     reader: Counts
     naive: Counts
+    kills: int
+    balances: Balances
 
     @property
     def holds(self) -> bool:
-        """Whether the reader got everything, and the table holds what writers committed."""
-        return self.reader.is_faultless and self.reader.committed == self.written.committed
+        """Whether the reader got everything, the table holds what writers committed, and the
+        processor's balances are the log's, though it was killed."""
+        return (
+            self.reader.is_faultless
+            and self.reader.committed == self.written.committed
+            and self.balances.is_faultless
+            and self.kills > 0
+        )
 
 
 def run(place: Place, writers: int, seconds: float, show: Callable[[str], None]) -> Outcome:
-    with started_writers(place, writers, seconds) as group, NaiveReader(place.mp) as naive:
+    balances.make_table(place.mp)
+    with (
+        Instances(place, KILL_EVERY_SECONDS) as instances,
+        started_writers(place, writers, seconds) as group,
+        NaiveReader(place.mp) as naive,
+    ):
         with place.mp.reader() as reader:
             tally = _follow(reader, group, show)
+            end = reader.after
         written = group.written()
         naive_tally = naive.finish()
+        instances.spare()
+        show("waiting for the balances")
+        balances.balances_processor(place.mp).wait_for(end, CATCH_UP_SECONDS)
     committed = _committed(place.mp)
     return Outcome(
-        writers, seconds, written, tally.counted(committed), naive_tally.counted(committed)
-    )
+        writers, seconds, written, tally.counted(committed), naive_tally.counted(committed),
+        instances.kills, balances.check(place.mp),
+    )  # fmt: skip
 
 
 def _follow(reader: Reader, writers: Writers, show: Callable[[str], None]) -> Tally:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 ROLLED_BACK_SHARE = 0.15
 LONGEST_PAUSE_SECONDS = 0.02
+ACCOUNTS = 20
 
 
 @dataclass(slots=True)
@@ -64,7 +65,13 @@ class Writer:
         return 0
 
     def _message(self, is_kept: bool) -> Message:
-        data = {"writer": self.name, "number": next(self._numbers), "is_kept": is_kept}
+        data = {
+            "writer": self.name,
+            "number": next(self._numbers),
+            "is_kept": is_kept,
+            "account": f"account-{self.chance.randrange(ACCOUNTS)}",
+            "amount": self.chance.randint(-50, 100),
+        }
         return Message("Demo", data, key=f"writer-{self.name}", topic="demo")
 
     def _is_kept(self) -> bool:

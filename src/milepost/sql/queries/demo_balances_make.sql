@@ -1,0 +1,4 @@
+create table {schema}.balances (
+  account text primary key,
+  amount bigint not null
+)

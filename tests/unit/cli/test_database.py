@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+
+from milepost.cli.database import refuse_ambiguous
+from milepost.errors import InvalidUrl
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://someone:a@b@host:1/none",
+        "postgresql://someone:a@b/c@host:1/none",
+        "postgresql://someone:a/b@host:1/none",
+        "postgresql://someone:1/b@host:1/none",
+        "postgresql://someone:a@b:c@host:1/none",
+        "postgresql://someone:a%zz@host/none",
+        "postgresql://someone:a@[::1/none",
+        "host=h port=1 password=a b",
+        "host=h port=1 password=a b=c",
+        "nothing like a URL",
+    ],
+)
+def test_a_url_of_which_a_part_of_the_password_would_be_shown_is_refused(url: str) -> None:
+    with pytest.raises(InvalidUrl) as refusal:
+        refuse_ambiguous(url)
+    assert refusal.value.__suppress_context__ or refusal.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://someone:a%40b%2Fc@host:1/none",
+        "postgresql://someone:a?b:c@host/none?application_name=x@y",
+        "postgresql://one,two:5433/none",
+        "postgresql://a:b@[::1]:5432/none",
+        "postgresql:///none?host=@abstract",
+        "host=h port=1,2 password='a@b / c' dbname=odd@name",
+        "",
+    ],
+)
+def test_a_url_that_means_what_it_says_is_accepted(url: str) -> None:
+    refuse_ambiguous(url)
