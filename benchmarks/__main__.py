@@ -4,6 +4,7 @@ no build depends on how busy a machine is."""
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 
 from benchmarks import report
@@ -16,6 +17,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if unknown := set(arguments.names) - {figure.name for figure in FIGURES}:
         parser.error(f"no figure is called {', '.join(sorted(unknown))}")
+    # An exception instead of an end on the spot, so that the server is stopped in any case.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     figures = []
     with workbench(is_quick=arguments.quick) as bench:
         for figure in named(arguments.names):

@@ -69,7 +69,7 @@ def _bulk(
             "append": lambda: timed(partial(_append, conn, messages)),
             "others": beside_others,
         },
-        rounds=bench.choose(21, 2),
+        rounds=bench.choose(41, 2),
     )
     name = f"append, {count} messages"
     ours, bare = measured["append"], measured["bare"]

@@ -38,7 +38,7 @@ _TARGETS = {"notify": AtLeast(0.85), "silent": AtLeast(0.85)}
 def measure(bench: Workbench) -> list[Comparison]:
     bare = _script(bench, "bare.messages")
     log = _script(bench, "milepost.messages")
-    tps = partial(pgbench.transactions_per_second, seconds=bench.choose(4, 1))
+    tps = partial(pgbench.transactions_per_second, seconds=bench.choose(2, 1))
     with bench.database("append") as url, bench.database("transaction") as other_url:
 
         def followed() -> float:
@@ -54,7 +54,8 @@ def measure(bench: Workbench) -> list[Comparison]:
                 "transaction": lambda: tps(other_url, log),
                 "transaction silent": lambda: tps(other_url, log, settings=_SILENT),
             },
-            rounds=bench.choose(7, 1),
+            # Many short ones: the closer two sides are in time, the more alike their conditions.
+            rounds=bench.choose(15, 1),
         )
     return [_comparison(side, measured) for side in _NAMES]
 

@@ -91,4 +91,5 @@ def _circumstances(run: Run) -> dict[str, Any]:
         "postgresql": f"PostgreSQL {run.server_version}",
         "python": f"Python {platform.python_version()}",
         "machine": f"{os.cpu_count()} cores, {platform.machine()}",
+        "load": f"load {os.getloadavg()[2]:.1f}",  # of 15 minutes: who else was at work
     }

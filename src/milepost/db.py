@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import psycopg
 from psycopg import errors as pg
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from milepost import errors, sql
 from milepost.errors import (
@@ -20,7 +20,7 @@ from milepost.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
 Connection: TypeAlias = "psycopg.Connection[Any]"
@@ -63,9 +63,21 @@ def conninfo(url: str, application_name: str = "milepost") -> str:
     """The URL checked and completed. libpq quotes a URL it cannot parse, password and all,
     hence `from None`."""
     try:
-        return make_conninfo(url, fallback_application_name=application_name)
+        complete = make_conninfo(url, fallback_application_name=application_name)
     except psycopg.ProgrammingError:
         raise InvalidUrl from None
+    if _is_ambiguous(url, conninfo_to_dict(complete)):
+        raise InvalidUrl
+    return complete
+
+
+def _is_ambiguous(url: str, parts: Mapping[str, Any]) -> bool:
+    """A password with a bare @ or / in it is cut there by libpq, which takes the rest for a
+    host, a port or a database, and would show it in its error."""
+    ports = str(parts.get("port") or "").split(",")
+    # The first character of a host may be @: an abstract socket.
+    misplaced = str(parts.get("dbname") or "") + str(parts.get("host") or "")[1:]
+    return ("://" in url and "@" in misplaced) or any(p and not p.isdigit() for p in ports)
 
 
 @contextmanager

@@ -26,7 +26,8 @@ class InvalidUrl(MilepostError):
         super().__init__(
             "The database URL cannot be parsed (it is not shown here, as it may hold a "
             "password). Expected: postgresql://user:password@host:port/database, or key=value "
-            "pairs. Look at MILEPOST_URL or at the url that was passed."
+            "pairs. In a URL, write @ : / in a password as %40 %3A %2F. Look at MILEPOST_URL or "
+            "at the url that was passed."
         )
 
 
@@ -89,6 +90,16 @@ class PayloadTooLarge(MilepostError):
     """Data and metadata of one message exceed the payload limit."""
 
     sqlstate = "MP004"
+
+
+class UnreadableJson(MilepostError):
+    """A message, appended by plain SQL, whose JSON Python cannot hold."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "A message's JSON is nested deeper than Python can read (some 1,000 levels). Find it "
+            "with: select position from milepost.read(...), and rewrite its data in SQL."
+        )
 
 
 class InvalidPosition(MilepostError):
@@ -168,7 +179,8 @@ class UnknownProcessor(MilepostError):
 
     def __init__(self, name: str, known: list[str]) -> None:
         self.name, self.known = name, known
-        super().__init__(f"There is no processor {name!r}. There are: {', '.join(known) or 'none'}.")
+        there_are = ", ".join(known) or "none"
+        super().__init__(f"There is no processor {name!r}. There are: {there_are}.")
 
 
 class WaitTimedOut(ProcessorError):

@@ -20,15 +20,20 @@ class Retry:
     jitter: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.limit < 0:
+        # Written so that NaN, which compares with nothing, is refused too.
+        if not self.limit >= 0:
             raise ValueError(f"limit is {self.limit}: expected 0 or more.")
-        if self.first_seconds < 0 or self.longest_seconds < 0 or self.factor < 1:
+        if not (self.first_seconds >= 0 and self.longest_seconds >= 0 and self.factor >= 1):
             raise ValueError("The delays of a Retry must not be negative, its factor at least 1.")
         if not 0 <= self.jitter <= 1:
             raise ValueError(f"jitter is {self.jitter}: expected 0 to 1.")
 
     def delay_seconds(self, retry: int, chance: float) -> float:
         """Before retry number `retry` (from 1), for a `chance` from 0 to 1."""
-        # The exponent is bounded: a float overflows long before a patient operator does.
-        full = min(self.first_seconds * self.factor ** min(retry - 1, 64), self.longest_seconds)
-        return full * (1 - self.jitter * chance)
+        return self._full_delay(retry) * (1 - self.jitter * chance)
+
+    def _full_delay(self, retry: int) -> float:
+        try:
+            return min(self.first_seconds * self.factor ** (retry - 1), self.longest_seconds)
+        except OverflowError:  # after many retries; the longest delay is reached long before
+            return self.longest_seconds

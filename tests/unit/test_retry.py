@@ -74,3 +74,12 @@ def test_a_policy_that_makes_no_sense_is_refused(options: dict[str, float], name
 
 def test_no_retries_and_no_delay_are_a_policy_too() -> None:
     assert Retry(limit=0, first_seconds=0, longest_seconds=0).delay_seconds(1, 0.5) == 0
+
+
+def test_a_great_factor_ends_at_the_longest_delay_however_many_retries() -> None:
+    assert Retry(factor=1e6, longest_seconds=7.0, jitter=0).delay_seconds(1000, 0.5) == 7.0
+
+
+def test_what_is_not_a_number_is_refused() -> None:
+    with pytest.raises(ValueError, match="factor"):
+        Retry(factor=float("nan"))

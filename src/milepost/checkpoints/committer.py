@@ -186,8 +186,11 @@ class CheckpointCommitter:
                 return False
             if not self._batch_size and not self._interval:
                 return True
+            # Completed since the last store, or stored by the next one: a gap that closes late
+            # lets many through at once that were counted before.
             completed = self._frontier.completed - self._completed_at_store
-            return bool(self._batch_size) and completed >= self._batch_size
+            storable = self._frontier.sequence - self._stored_sequence
+            return bool(self._batch_size) and max(completed, storable) >= self._batch_size
 
     def _refuse_closed(self) -> None:
         if self._is_closed:

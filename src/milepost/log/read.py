@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -11,6 +12,7 @@ from psycopg.types.json import set_json_loads
 
 from milepost import sql
 from milepost.db import one, translated
+from milepost.errors import UnreadableJson
 from milepost.log.pace import Pace
 from milepost.records import Position, RecordedMessage, Segment
 
@@ -48,6 +50,12 @@ class Selection:
     topics: Sequence[str] | None = None
     types: Sequence[str] | None = None
     segment: Segment | None = None
+
+    def __post_init__(self) -> None:
+        """A text is a sequence of texts too: its letters would match nothing, silently."""
+        for option, value in (("topics", self.topics), ("types", self.types)):
+            if isinstance(value, str):
+                raise ValueError(f"{option} is {value!r}: expected a list, [{value!r}].")  # noqa: TRY004
 
     def parameters(self) -> dict[str, Any]:
         return {
@@ -172,12 +180,28 @@ def read_batch(
         "max_count": batch_size,
     }
     with translated(schema), conn.cursor(binary=True) as cursor:
-        set_json_loads(orjson.loads, cursor)
+        set_json_loads(decode_json, cursor)
         rows = cursor.execute(sql.query("read", schema), parameters).fetchall()
     messages = [recorded_message(*row) for row in rows]
     is_full = len(messages) == batch_size
     reached = messages[-1].position if is_full else horizon.position
     return Batch(messages, reached, is_full, horizon.is_held)
+
+
+def decode_json(text: bytes | str) -> Any:
+    """PostgreSQL's json takes more than orjson does, such as a lone surrogate or 1e400. A message
+    with it, appended by plain SQL, must not stop every reader for ever."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return _decode_oddity(text)
+
+
+def _decode_oddity(text: bytes | str) -> Any:
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise UnreadableJson from None
 
 
 def recorded_message(

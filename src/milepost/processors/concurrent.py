@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import psycopg
+
 from milepost.checkpoints import Answer, CheckpointCommitter, PostgresCheckpointStore
 from milepost.db import translated
-from milepost.processors.conflict import Conflict
+from milepost.processors.conflict import Conflict, storing
 from milepost.processors.failure import (
     Attempts,
     Failure,
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from milepost.processors.effects import AtLeastOnce
     from milepost.records import Position
 
+log = logging.getLogger("milepost.processors")
+
 
 @dataclass(slots=True)
 class ConcurrentDelivery:
@@ -42,7 +47,7 @@ class ConcurrentDelivery:
     schema: str
     _lanes: Lanes = field(default_factory=Lanes, init=False)
     _changed: threading.Condition = field(default_factory=threading.Condition, init=False)
-    _failure: Exception | None = field(default=None, init=False)
+    _failure: BaseException | None = field(default=None, init=False)
     _is_closed: bool = field(default=False, init=False)
     committer: CheckpointCommitter = field(init=False)
     _threads: list[threading.Thread] = field(init=False)
@@ -94,7 +99,16 @@ class ConcurrentDelivery:
         if isinstance(self._failure, Conflict) or self.conn.closed:
             self.committer.abandon()
         else:
+            self._store_last()
+
+    def _store_last(self) -> None:
+        try:
             self.committer.close()
+        except psycopg.OperationalError as error:
+            if not self.conn.closed:
+                raise
+            # Whatever ended the session is what the runner is to see; nothing is lost.
+            log.warning("processor=%s last checkpoint not stored: %s", self.options.name, error)
 
     def _pass_filtered(self, reached: Position) -> None:
         target = self.advance.target(self.checkpoint, reached)
@@ -115,7 +129,7 @@ class ConcurrentDelivery:
         while (ticket := self._next()) is not None:
             try:
                 self._handle(ticket)
-            except Exception as error:  # noqa: BLE001 - raised to the runner by its next call
+            except BaseException as error:  # noqa: BLE001 - raised to the runner by its next call
                 self._fail(error)
                 return
 
@@ -146,13 +160,22 @@ class ConcurrentDelivery:
         """Called by the committer, one thread at a time."""
         if new <= self.checkpoint:
             return
+        try:
+            self._move(new)
+        except Conflict as conflict:
+            # Whoever is told of it, the timer too: nothing may be stored at the end.
+            self._fail(conflict)
+            raise
+
+    def _move(self, new: Position) -> None:
         store = PostgresCheckpointStore(self.conn, self.schema)
-        answer = store.store(self.options.key, self.checkpoint, new, owner=self.owner)
+        with storing(self.schema):
+            answer = store.store(self.options.key, self.checkpoint, new, owner=self.owner)
         if answer is not Answer.STORED:
             raise Conflict(answer)
         self.checkpoint = new
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: BaseException) -> None:
         with self._changed:
             self._failure = self._failure or error
             self._changed.notify_all()

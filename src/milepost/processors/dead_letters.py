@@ -14,6 +14,7 @@ from milepost import sql
 from milepost.checkpoints import Answer
 from milepost.db import translated
 from milepost.log import recorded_message
+from milepost.processors.conflict import Conflict, GuardFailed
 from milepost.processors.failure import Failure
 from milepost.records import Position
 
@@ -95,6 +96,10 @@ def _retry(
 ) -> None:
     try:
         answer = effects.apply([message], (sql.query("dead_letter_claim", schema), {"id": id_}))
+    except Conflict:
+        return  # another instance has it in hand
+    except GuardFailed as failed:
+        raise failed.error from failed
     except Exception as error:
         if effects.is_lost():
             raise

@@ -80,16 +80,9 @@ class ProcessorOptions:
                 raise ValueError(f"{option} is {value!r}: expected one of {choices}.")
         if self.version < 1 or self.batch_size < 1 or self.concurrency < 1:
             raise ValueError("version, batch_size and concurrency are at least 1.")
-        self._check_selection()
+        Selection(self.topics, self.types)  # refuses what it cannot mean
         self._check_pace()
         self._check_delivery()
-
-    def _check_selection(self) -> None:
-        """A text is a sequence of texts too: its letters would match nothing, silently."""
-        for option in ("topics", "types"):
-            value = getattr(self, option)
-            if isinstance(value, str):
-                raise ValueError(f"{option} is {value!r}: expected a list, [{value!r}].")  # noqa: TRY004
 
     def _check_pace(self) -> None:
         if self.checkpoint_every < 0 or self.checkpoint_seconds < 0 or self.inbox_seconds < 0:

@@ -8,13 +8,18 @@ follows it.
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
 
 from milepost.checkpoints import Answer
-from milepost.db import Statement, translated
+from milepost.db import Statement
+from milepost.errors import ConnectionUnusable
+from milepost.processors.conflict import guarding
 
 if TYPE_CHECKING:
     from milepost.db import AsyncConnection, Connection
@@ -44,24 +49,26 @@ class ExactlyOnce:
     schema: str
 
     def apply(self, messages: list[RecordedMessage], guard: Statement) -> Answer:
-        answer = Answer.MISSING
-        with self.conn.transaction():
-            answer = self._guarded(guard)
-            if answer is not Answer.STORED:
-                raise psycopg.Rollback
-            for arguments in calls(self.definition, messages):
-                self.definition.handler(arguments, self.conn)
-        return answer
+        try:
+            return self._apply(messages, guard)
+        finally:
+            # A handler may set it for itself; guards and reports read plain rows.
+            self.conn.row_factory = tuple_row
 
     def is_lost(self) -> bool:
         return self.conn.closed
 
-    def _guarded(self, guard: Statement) -> Answer:
-        try:
-            with translated(self.schema):
-                return answer_of(self.conn.execute(*guard).fetchone())
-        except psycopg.errors.LockNotAvailable:
-            return Answer.FURTHER  # a competitor has held the row for longer than we wait
+    def _apply(self, messages: list[RecordedMessage], guard: Statement) -> Answer:
+        answer = Answer.MISSING
+        with self.conn.transaction():
+            with guarding(self.schema):
+                answer = answer_of(self.conn.execute(*guard).fetchone())
+            if answer is not Answer.STORED:
+                raise psycopg.Rollback
+            for arguments in calls(self.definition, messages):
+                refuse_unfinished(self.definition.handler(arguments, self.conn))
+            refuse_broken(self.conn)
+        return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +81,10 @@ class ExactlyOnceAsync:
     schema: str
 
     def apply(self, messages: list[RecordedMessage], guard: Statement) -> Answer:
-        return self.loop.run(self._apply(messages, guard))
+        try:
+            return self.loop.run(self._apply(messages, guard))
+        finally:
+            self.conn.row_factory = tuple_row
 
     def is_lost(self) -> bool:
         return self.conn.closed
@@ -82,20 +92,14 @@ class ExactlyOnceAsync:
     async def _apply(self, messages: list[RecordedMessage], guard: Statement) -> Answer:
         answer = Answer.MISSING
         async with self.conn.transaction():
-            answer = await self._guarded(guard)
+            with guarding(self.schema):
+                answer = answer_of(await (await self.conn.execute(*guard)).fetchone())
             if answer is not Answer.STORED:
                 raise psycopg.Rollback
             for arguments in calls(self.definition, messages):
                 await self.definition.handler(arguments, self.conn)
+            refuse_broken(self.conn)
         return answer
-
-    async def _guarded(self, guard: Statement) -> Answer:
-        try:
-            with translated(self.schema):
-                cursor = await self.conn.execute(*guard)
-                return answer_of(await cursor.fetchone())
-        except psycopg.errors.LockNotAvailable:
-            return Answer.FURTHER
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,21 +114,36 @@ class AtLeastOnce:
 
     def apply(self, messages: list[RecordedMessage], guard: Statement) -> Answer:
         self.handle(messages)
-        with translated(self.schema):
+        with guarding(self.schema):
             return answer_of(self.conn.execute(*guard).fetchone())
 
     def handle(self, messages: list[RecordedMessage]) -> None:
-        """Handle what the inbox does not know yet, and let it know."""
-        fresh = messages if self.inbox is None else self.inbox.unknown(messages)
-        for arguments in calls(self.definition, fresh):
-            result = self.definition.handler(arguments)
-            if self.loop is not None:
-                self.loop.run(result)
-        if self.inbox is not None:
-            self.inbox.record(fresh)
+        """Handle what the inbox does not know yet, and let it know; also of those that were
+        handled before one failed."""
+        if self.inbox is None:
+            self._call(messages, [])
+            return
+        handled: list[RecordedMessage] = []
+        with guarding(self.schema):
+            fresh = self.inbox.unknown(messages)
+        try:
+            self._call(fresh, handled)
+        finally:
+            if handled:
+                with guarding(self.schema):
+                    self.inbox.record(handled)
 
     def is_lost(self) -> bool:
         return self.conn.closed
+
+    def _call(self, messages: list[RecordedMessage], handled: list[RecordedMessage]) -> None:
+        for arguments in calls(self.definition, messages):
+            result = self.definition.handler(arguments)
+            if self.loop is not None:
+                self.loop.run(result)
+            else:
+                refuse_unfinished(result)
+            handled += arguments if isinstance(arguments, list) else [arguments]
 
 
 def calls(
@@ -139,3 +158,29 @@ def calls(
 def answer_of(row: tuple[int, ...] | None) -> Answer:
     """No row: what was to be claimed is no longer there."""
     return Answer.MISSING if row is None else Answer(row[0])
+
+
+def refuse_unfinished(result: object) -> None:
+    """A coroutine that nobody awaits, or a generator that nobody walks through, has done nothing,
+    and its messages would be lost."""
+    if inspect.isgenerator(result) or inspect.isasyncgen(result):
+        raise TypeError("The handler holds a yield, so that calling it does nothing: remove it.")
+    if not inspect.isawaitable(result):
+        return
+    if inspect.iscoroutine(result):
+        result.close()
+    raise TypeError(
+        "The handler returned an awaitable and has done nothing yet: declare it with async def "
+        "(a decorator may hide that it is)."
+    )
+
+
+def refuse_broken(conn: Connection | AsyncConnection) -> None:
+    """The server answers the COMMIT of a failed transaction with a rollback and no error, so a
+    handler that hides an error from us must not get that far."""
+    if conn.info.transaction_status != TransactionStatus.INTRANS:
+        raise ConnectionUnusable(
+            "The handler left its transaction failed or ended: it caught an error of the database "
+            "and went on, or ended the transaction in SQL. Use `with tx.transaction():` around "
+            "what may fail."
+        )

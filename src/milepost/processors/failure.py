@@ -10,8 +10,8 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from milepost import sql
-from milepost.errors import HandlerFailed, MilepostError
-from milepost.processors.conflict import Conflict
+from milepost.errors import HandlerFailed
+from milepost.processors.conflict import Conflict, GuardFailed
 
 if TYPE_CHECKING:
     from milepost.db import Statement
@@ -32,14 +32,12 @@ class Failure:
     attempts: int
 
     def summary(self) -> str:
-        return f"{type(self.error).__name__}: {self.error}"
+        return storable(f"{type(self.error).__name__}: {self.error}")
 
     def parameters(self) -> dict[str, Any]:
-        # NUL cannot be stored in text, and an error may quote what it choked on.
-        text = "".join(traceback.format_exception(self.error))
         return {
-            "error": self.summary().replace("\0", "\\0"),
-            "traceback": text.replace("\0", "\\0"),
+            "error": self.summary(),
+            "traceback": storable("".join(traceback.format_exception(self.error))),
             "attempts": self.attempts,
             "transaction_id": self.message.position.transaction_id,
             "position": self.message.position.position,
@@ -75,8 +73,11 @@ class Attempts:
                 raise Stopping
 
     def raise_if_not_handlers(self, error: Exception) -> None:
-        """Our own errors, a conflict, a stop, and a lost connection are not its failures."""
-        if isinstance(error, MilepostError | Conflict | Stopping) or self.is_lost():
+        """A guard that failed, a conflict, a stop, and a lost connection are not its failures.
+        An error of ours may be: a handler appends messages too."""
+        if isinstance(error, GuardFailed):
+            raise error.error
+        if isinstance(error, Conflict | Stopping) or self.is_lost():
             raise error
 
 
@@ -89,3 +90,8 @@ def handler_failed(options: ProcessorOptions, failure: Failure) -> HandlerFailed
 def set_aside_statement(options: ProcessorOptions, failure: Failure, schema: str) -> Statement:
     parameters = failure.parameters() | {"processor": options.name, "version": options.version}
     return sql.query("dead_letter_put", schema), parameters
+
+
+def storable(text: str) -> str:
+    """As PostgreSQL's text can hold it: an error may quote what it choked on."""
+    return text.replace("\0", "\\0").encode(errors="backslashreplace").decode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -54,8 +55,9 @@ class Group:
                 thread.join(timeout=0.1)
         if not self.stop.is_set():
             return
+        deadline = time.monotonic() + self.stop_seconds
         for thread in threads:
-            thread.join(timeout=self.stop_seconds)
+            thread.join(timeout=max(0.0, deadline - time.monotonic()))
         if late := [thread.name for thread in threads if thread.is_alive()]:
             raise StopTimedOut(
                 f"{', '.join(late)} did not finish within {self.stop_seconds:g} s. What was in "

@@ -8,16 +8,17 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from milepost import sql
 from milepost.db import one, translated
+from milepost.processors.failure import storable
+from milepost.records import Position
 
 if TYPE_CHECKING:
     from milepost.db import Connection
     from milepost.processors.definition import ProcessorOptions
-    from milepost.records import Position
 
 State: TypeAlias = Literal[
     "starting", "running", "standby", "paused", "reconnecting", "retrying", "failed", "stopped"
@@ -30,10 +31,15 @@ log = logging.getLogger("milepost.processors")
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What the operators want."""
+    """What the operators want, as of one moment."""
 
     is_paused: bool
     has_retries: bool
+    checkpoint: Position | None  # what it is at this moment; None where not just asked
+
+    def has_reset(self, known: Position) -> bool:
+        """Whether the checkpoint stands before where it was known to be."""
+        return self.checkpoint is not None and self.checkpoint < known
 
 
 @dataclass(slots=True)
@@ -49,8 +55,11 @@ class Reporter:
     _handled: int = field(default=0, init=False)
     _pruned_at: float = field(default=0.0, init=False)
     _reported_at: float = field(default=0.0, init=False)
+    _is_active: bool = field(default=False, init=False)
     _asked_at: float | None = field(default=None, init=False)
-    _orders: Orders = field(default=Orders(is_paused=False, has_retries=False), init=False)
+    _orders: Orders = field(
+        default=Orders(is_paused=False, has_retries=False, checkpoint=None), init=False
+    )
 
     def register(self, conn: Connection) -> None:
         selection = self.options.selection.parameters()
@@ -62,6 +71,7 @@ class Reporter:
         with translated(self.schema):
             conn.execute(sql.query("processor_register", self.schema), parameters)
         self._reported_at = self.clock()
+        self._is_active = False  # another may have taken over; the first batch will tell
 
     def batch(self, conn: Connection, messages: int, reached: Position) -> None:
         """A batch is done; the row follows every few seconds."""
@@ -70,6 +80,7 @@ class Reporter:
             self.options.name, self.options.version, messages, reached,
         )  # fmt: skip
         self.batches += 1
+        self._is_active = True
         self._handled += messages
         self.change(conn, "running")
         if self.clock() - self._reported_at >= REPORT_SECONDS:
@@ -90,11 +101,16 @@ class Reporter:
             self._write(conn, error)
 
     def idle(self, conn: Connection) -> None:
-        """Nothing to do: a sign of life now and then."""
-        if self.state in ("starting", "paused", "retrying"):
+        """Nothing to do: a sign of life now and then. A standby that may write the row is none
+        any more: whoever was active has been silent for a while."""
+        if self.state in ("starting", "paused", "retrying", "reconnecting"):
             self.change(conn, "running")
         if self.clock() - self._reported_at >= 2 * REPORT_SECONDS:
-            self._write(conn, None)
+            self._write(conn, None, "running")
+
+    def claim(self) -> None:
+        """The handler was called, so the guard held: the row is this instance's."""
+        self._is_active = True
 
     def is_pruning_due(self) -> bool:
         is_due = self.clock() - self._pruned_at >= PRUNE_SECONDS
@@ -107,27 +123,34 @@ class Reporter:
         now = self.clock()
         if self._asked_at is None or now - self._asked_at >= ORDERS_SECONDS:
             self._asked_at = now
-            with translated(self.schema):
-                row = conn.execute(
-                    sql.query("processor_orders", self.schema), self._of()
-                ).fetchone()
-            self._orders = Orders(*one(row))
+            orders = self._ask(conn)
+            self._orders = replace(orders, checkpoint=None)
+            return orders
         return self._orders
 
-    def _write(self, conn: Connection, error: str | None) -> None:
+    def _ask(self, conn: Connection) -> Orders:
+        with translated(self.schema):
+            row = conn.execute(sql.query("processor_orders", self.schema), self._of()).fetchone()
+        is_paused, has_retries, transaction_id, position = one(row)
+        at = None if position is None else Position(transaction_id, position)
+        return Orders(is_paused, has_retries, at)
+
+    def _write(self, conn: Connection, error: str | None, state: State | None = None) -> None:
         now = self.clock()
         elapsed = now - self._reported_at
         parameters = self._of() | {
-            "state": self.state,
+            "state": state or self.state,
             "owner": self.owner,
             "handled": self._handled,
             "rate": self._handled / elapsed if elapsed > 0 else 0.0,
-            "error": error,
-            "is_active": self.batches > 0,
+            "error": None if error is None else storable(error),
+            "is_active": self._is_active,
         }
         with translated(self.schema):
-            conn.execute(sql.query("processor_report", self.schema), parameters)
-        self._handled, self._reported_at = 0, now
+            found = conn.execute(sql.query("processor_report", self.schema), parameters).rowcount
+        self._reported_at = now
+        if found:
+            self._handled, self.state = 0, state or self.state
 
     def _of(self) -> dict[str, object]:
         return {"processor": self.options.name, "version": self.options.version}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import socket
@@ -13,10 +14,10 @@ from uuid import uuid4
 import psycopg
 
 from milepost.checkpoints import Answer
-from milepost.errors import CompetingInstance
+from milepost.errors import CompetingInstance, HandlerFailed, MilepostError
 from milepost.processors.conflict import Conflict
 from milepost.processors.failure import Stopping
-from milepost.processors.report import Reporter
+from milepost.processors.report import Reporter, State
 from milepost.processors.session import Session, Until
 from milepost.retry import Retry
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 # A standby looks again within this, so that it takes over within seconds.
 STANDBY = Retry(first_seconds=0.2, longest_seconds=2.0)
 RECONNECT = Retry(first_seconds=0.1, longest_seconds=10.0)
+log = logging.getLogger("milepost.processors")
 
 
 class ServerLost(Exception):
@@ -88,28 +90,40 @@ class Runner:
             pass
         except Conflict as conflict:
             if self.definition.options.on_conflict == "stop" and is_competitor(conflict.answer):
-                raise self._competing(session, conflict) from conflict
+                self._refuse_competitor(session, conflict)
             raise
         except Exception as error:
             # Asked now: once the session is closed, all its connections are.
             if session.is_lost():
                 raise ServerLost(str(error)) from error
-            self._reporter.change(session.conn, "failed", f"{type(error).__name__}: {error}")
+            if isinstance(error, HandlerFailed):
+                self._reporter.claim()
+            self._last_report(session, "failed", f"{type(error).__name__}: {error}")
             raise
         finally:
             if self._reporter.batches > batches:
                 self._conflicts = self._losses = 0
-        self._reporter.change(session.conn, "stopped")
+        self._last_report(session, "stopped")
         return True
 
-    def _competing(self, session: Session, conflict: Conflict) -> CompetingInstance:
+    def _last_report(self, session: Session, state: State, error: str | None = None) -> None:
+        """What ends the run must not be hidden by a report that fails."""
+        try:
+            self._reporter.change(session.conn, state, error)
+        except (psycopg.Error, MilepostError) as failed:
+            log.warning(
+                "processor=%s state=%s not reported: %s",
+                self.definition.options.name, state, failed,
+            )  # fmt: skip
+
+    def _refuse_competitor(self, session: Session, conflict: Conflict) -> None:
+        """Unless it is this instance itself: a commit that outlived its connection."""
         current = session.checkpoint()
-        return CompetingInstance(
-            self.definition.options.name,
-            self.owner,
-            current.owner if current else None,
-            conflict.answer.name.lower(),
-        )
+        other = current.owner if current else None
+        if other != self.owner:
+            answer = conflict.answer.name.lower()
+            name = self.definition.options.name
+            raise CompetingInstance(name, self.owner, other, answer) from conflict
 
     def _stand_by(self, conflict: Conflict) -> None:
         """Somebody else moved the checkpoint. If it was reset, go on from there at once."""

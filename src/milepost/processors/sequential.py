@@ -7,8 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from milepost.checkpoints import Answer, store_statement
-from milepost.db import translated
-from milepost.processors.conflict import Conflict
+from milepost.processors.conflict import Conflict, storing
 from milepost.processors.effects import answer_of
 from milepost.processors.failure import (
     Attempts,
@@ -74,14 +73,14 @@ class SequentialDelivery:
         if self.options.on_failure == "stop":
             raise handler_failed(self.options, failure) from failure.error
         position = failure.message.position
-        with self.conn.transaction(), translated(self.schema):
+        with self.conn.transaction(), storing(self.schema):
             answer = self._store(position)
             if answer is Answer.STORED:
                 self.conn.execute(*set_aside_statement(self.options, failure, self.schema))
         self._moved(answer, position)
 
     def _store(self, new: Position) -> Answer:
-        with translated(self.schema):
+        with storing(self.schema):
             return answer_of(self.conn.execute(*self._guard(new)).fetchone())
 
     def _guard(self, new: Position) -> Statement:

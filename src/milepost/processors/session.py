@@ -7,19 +7,21 @@ answer was lost has happened.
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from milepost import db
-from milepost.checkpoints import Checkpoint, PostgresCheckpointStore
+from milepost.checkpoints import Answer, Checkpoint, PostgresCheckpointStore
 from milepost.log import Reader, start_position
 from milepost.log.pace import Pace
 from milepost.processors import dead_letters
 from milepost.processors.advance import Advance
 from milepost.processors.colour import EventLoop
 from milepost.processors.concurrent import ConcurrentDelivery
+from milepost.processors.conflict import Conflict
 from milepost.processors.effects import AtLeastOnce, Effects, ExactlyOnce, ExactlyOnceAsync
 from milepost.processors.failure import Attempts, Failure
 from milepost.processors.inbox import Inbox
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from milepost.records import Position
 
 Until: TypeAlias = Literal["stopped", "caught_up"]
+STOP_SECONDS = 0.5  # the longest that a processor with nothing to do takes to notice a stop
 
 
 class Delivery(Protocol):
@@ -117,7 +120,7 @@ class Session:
                 is_full=batch.is_full, is_fruitful=batch.reached > before, is_held=batch.is_held
             )
             if wait_seconds:
-                reader.wait(wait_seconds)
+                self._rest(wait_seconds)
 
     @property
     def _options(self) -> ProcessorOptions:
@@ -174,9 +177,19 @@ class Session:
         found = store.load(self._options.key)  # ours, or that of whoever was quicker
         return start if found is None else found.position
 
+    def _rest(self, seconds: float) -> None:
+        """Until a wake-up comes, or for that long, with an ear for a stop."""
+        end = time.monotonic() + seconds
+        while not self.stop.is_set() and (left := end - time.monotonic()) > 0:
+            for _ in self._reading.notifies(timeout=min(left, STOP_SECONDS), stop_after=1):
+                return
+
     def _follow_orders(self) -> bool:
         """Whether the operators want something else done than reading on."""
+        known = self._delivery.checkpoint
         orders = self.reporter.orders(self._conn)
+        if orders.has_reset(known):
+            raise Conflict(Answer.OLDER)
         if orders.is_paused:
             self.reporter.change(self._conn, "paused")
             self.stop.wait(ORDERS_SECONDS)
@@ -194,4 +207,5 @@ class Session:
             self._inbox.prune(self._delivery.checkpoint)
 
     def _on_retry(self, failure: Failure) -> None:
+        self.reporter.claim()
         self.reporter.change(self._conn, "retrying", failure.summary())

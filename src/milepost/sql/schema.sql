@@ -186,7 +186,7 @@ CREATE FUNCTION milepost.horizon_holders() RETURNS TABLE(pid integer, prepared t
     activity.application_name,
     coalesce(activity.usename, prepared.owner)::text,
     coalesce(activity.datname, prepared.database)::text,
-    coalesce(activity.state, 'prepared'),
+    case when activity.pid is null then 'prepared' else activity.state end,
     clock_timestamp() - coalesce(activity.xact_start, prepared.prepared),
     activity.query,
     case
@@ -246,6 +246,8 @@ $$;
 
 CREATE FUNCTION milepost.read(after milepost."position" DEFAULT NULL::milepost."position", max_count integer DEFAULT 100, topics text[] DEFAULT NULL::text[], types text[] DEFAULT NULL::text[], segment milepost.segment DEFAULT NULL::milepost.segment, up_to milepost."position" DEFAULT NULL::milepost."position") RETURNS SETOF milepost.messages
     LANGUAGE plpgsql
+    SET enable_sort TO 'off'
+    SET max_parallel_workers_per_gather TO '0'
     AS $$
 #variable_conflict use_column
 declare

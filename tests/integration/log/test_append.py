@@ -9,6 +9,7 @@ import pytest
 
 from milepost import Message, Milepost, Position, append
 from milepost.db import Connection
+from milepost.errors import UnreadableJson
 from milepost.log.append import COPY_FROM
 
 ONE, FEW, MANY = 1, 5, COPY_FROM + 50
@@ -144,3 +145,18 @@ def test_an_appender_needs_no_right_but_insert(conn: Connection, url: str, mp: M
     finally:
         conn.execute("drop owned by milepost_appender")
         conn.execute("drop role milepost_appender")
+
+
+@pytest.mark.parametrize("written", ['"\\ud800"', "1e400"])
+def test_json_that_only_postgresql_takes_does_not_stop_a_reader(
+    conn: Connection, mp: Milepost, written: str
+) -> None:
+    conn.execute("select milepost.append('Odd', %s::json)", [written])
+    append(conn, Message("Next", {}))
+    assert [m.type for m in mp.read()] == ["Odd", "Next"]
+
+
+def test_json_nested_beyond_python_is_a_clear_error(conn: Connection, mp: Milepost) -> None:
+    conn.execute("select milepost.append('Deep', %s::json)", ["[" * 3000 + "]" * 3000])
+    with pytest.raises(UnreadableJson, match="nested deeper"):
+        list(mp.read())

@@ -49,6 +49,7 @@ class Append:
     count: int
     is_copy: bool  # a plain COPY, not through append()
     begins: bool  # a transaction, unless one is open
+    is_second_try: bool  # after one that a savepoint undid
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class EndSavepoint:
 @dataclass(frozen=True, slots=True)
 class End:
     session: int
-    is_kept: bool
+    is_rolled_back: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +82,13 @@ Step: TypeAlias = Append | Savepoint | EndSavepoint | End | Read
 # Taken modulo the number of those a step applies to, so that few steps do nothing.
 numbers = st.integers(0, 3)
 counts = st.sampled_from([1, 1, 1, 2, 2, 2, 3, 3, 3, BULK])
+seldom = st.sampled_from([False, False, False, True])
 batch_sizes = st.sampled_from([1, 2, 5, 1000])
 steps = st.one_of(
-    st.builds(Append, numbers, counts, st.booleans(), st.booleans()),
+    st.builds(Append, numbers, counts, st.booleans(), st.booleans(), seldom),
     st.builds(Savepoint, numbers),
     st.builds(EndSavepoint, numbers, numbers, st.booleans()),
-    st.builds(End, numbers, st.sampled_from([True, True, True, False])),
+    st.builds(End, numbers, seldom),
     st.builds(Read, numbers, batch_sizes, st.booleans()),
 )
 
@@ -111,11 +113,13 @@ class Session:
         self.savepoints.append(len(self.pending))
 
     def roll_back_to(self, depth: int) -> None:
+        depth %= len(self.savepoints)
         self.conn.execute(f"rollback to savepoint s{depth}".encode())
         del self.pending[self.savepoints[depth] :]
         del self.savepoints[depth + 1 :]
 
     def release(self, depth: int) -> None:
+        depth %= len(self.savepoints)
         self.conn.execute(f"release savepoint s{depth}".encode())
         del self.savepoints[depth:]
 
@@ -204,9 +208,14 @@ class Interleavings(RuleBasedStateMachine):
     def append(self, step: Append) -> None:
         """Outside a transaction, an append is one of its own."""
         session = pick(self.sessions, step.session)
+        append_some = copy_messages if step.is_copy else append_messages
         if step.begins:
             session.begin()
-        appended = (copy_messages if step.is_copy else append_messages)(session.conn, step.count)
+        if step.is_second_try:
+            session.set_savepoint()
+            append_some(session.conn, 1)
+            session.roll_back_to(-1)
+        appended = append_some(session.conn, step.count)
         assert len(appended) == step.count
         if session.is_open:
             session.pending += appended
@@ -221,18 +230,19 @@ class Interleavings(RuleBasedStateMachine):
         if not self.with_savepoints:
             return
         session = pick(self.with_savepoints, step.session)
-        depth = step.depth % len(session.savepoints)
         if step.is_released:
-            session.release(depth)
+            session.release(step.depth)
         else:
-            session.roll_back_to(depth)
+            session.roll_back_to(step.depth)
 
     def end(self, step: End) -> None:
         if not self.open:
             return
-        pending = pick(self.open, step.session).end(b"commit" if step.is_kept else b"rollback")
-        if step.is_kept:
-            self.commit(pending)
+        session = pick(self.open, step.session)
+        if step.is_rolled_back:
+            session.end(b"rollback")
+        else:
+            self.commit(session.end(b"commit"))
 
     def read(self, step: Read) -> None:
         if step.reader == len(self.readers):
@@ -299,13 +309,16 @@ def append_messages(conn: Connection, count: int) -> list[Position]:
 
 
 def copy_messages(conn: Connection, count: int) -> list[Position]:
-    """A plain COPY, which says nothing about positions: they are found by id."""
+    """A plain COPY, which says nothing about positions: they are found by id, above the floor."""
     ids = [Message("Interleaved", {}).id for _ in range(count)]
+    floor = conn.execute("select transaction_id, position from milepost.append_floor()").fetchone()
     with conn.cursor().copy("copy milepost.messages (id, type, data) from stdin") as copy:
         for id_ in ids:
             copy.write_row((id_, "Interleaved", "{}"))
     rows = conn.execute(
-        "select transaction_id, position from milepost.messages where id = any(%s)", [ids]
+        "select transaction_id, position from milepost.messages "
+        "where (transaction_id, position) > (%s, %s) and id = any(%s)",
+        [*(floor or ()), ids],
     )
     return [Position(*row) for row in rows]
 

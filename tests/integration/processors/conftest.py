@@ -8,6 +8,7 @@ import pytest
 
 from milepost import Message, Milepost, Position
 from milepost.db import Connection
+from milepost.processors import report, session
 from tests.integration.processors.running import Effects
 
 Put = Callable[..., list[Position]]
@@ -36,3 +37,10 @@ def put(mp: Milepost, conn: Connection) -> Put:
         )
 
     return append
+
+
+@pytest.fixture
+def quick_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processors look for the operators' orders far more often than every two seconds."""
+    monkeypatch.setattr(report, "ORDERS_SECONDS", 0.05)
+    monkeypatch.setattr(session, "ORDERS_SECONDS", 0.05)

@@ -9,6 +9,7 @@ from threading import Event, Thread
 
 from milepost.db import Connection
 from milepost.processors import Processor
+from milepost.processors.runner import Runner
 from milepost.records import Position, RecordedMessage
 from tests.waiting import wait_until
 
@@ -22,11 +23,17 @@ class Instance:
     processor: Processor
     stop: Event = field(default_factory=Event)
     error: BaseException | None = None
+    _runner: Runner = field(init=False)
     _thread: Thread = field(init=False)
 
     def __post_init__(self) -> None:
+        self._runner = self.processor.runner(self.stop)
         self._thread = Thread(target=self._run, name="instance", daemon=True)
         self._thread.start()
+
+    @property
+    def owner(self) -> str:
+        return self._runner.owner
 
     def ends(self) -> BaseException | None:
         """Waits for it to end; what it ended with."""
@@ -39,23 +46,24 @@ class Instance:
 
     def _run(self) -> None:
         try:
-            self.processor.run(stop=self.stop)
+            self._runner.run()
         except BaseException as error:  # noqa: BLE001 - raised in the test's thread
             self.error = error
 
 
 @contextmanager
 def running(*processors: Processor) -> Iterator[list[Instance]]:
-    """Instances that run until the end of the block and must not fail in it."""
+    """Instances that run until the end of the block and must not fail in it. What one failed
+    with is the reason why the block waited in vain, if it did."""
     instances = [Instance(processor) for processor in processors]
     try:
         yield instances
     finally:
         for instance in instances:
             instance.stop.set()
-    for instance in instances:
-        if (error := instance.ends()) is not None:
-            raise error
+        for instance in instances:
+            if (error := instance.ends()) is not None:
+                raise error
 
 
 @dataclass(frozen=True, slots=True)

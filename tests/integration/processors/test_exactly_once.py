@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -124,3 +125,15 @@ def test_what_is_filtered_out_moves_the_checkpoint(mp: Milepost, conn: Connectio
     positions = put(mp, conn, 20, topic="unwanted")
     keep.run(until="caught_up")
     assert keep.position() == positions[-1]
+
+
+def test_a_handler_with_a_yield_is_refused_instead_of_doing_nothing(
+    mp: Milepost, conn: Connection
+) -> None:
+    @mp.processor("generator", retry=QUICK)
+    def keep(messages: list[RecordedMessage], tx: Connection) -> Iterator[None]:
+        yield
+
+    put(mp, conn, 1)
+    with pytest.raises(HandlerFailed, match="holds a yield"):
+        keep.run(until="caught_up")

@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from random import Random
 from typing import Any
 
@@ -18,6 +18,7 @@ from tests.unit.checkpoints.recorder import Recorder, StoreFailed, at
 from tests.waiting import wait_until
 
 PATIENCE_SECONDS = 30.0
+OVER = -1
 
 
 class Running:
@@ -116,22 +117,18 @@ def test_a_flush_waits_for_the_store_that_is_under_way() -> None:
 def test_a_store_under_way_is_over_when_the_committer_is(
     end: Callable[[CheckpointCommitter], None],
 ) -> None:
+    """Closing stores the rest; abandoning does not, and a flush that waits finds it so."""
     with slow_store(batch_size=1) as (committer, store, storing):
+        committer.complete(at(2), 2)
         waiting = Running(committer.flush)
         ending = Running(end, committer)
         wait_until(lambda: committer._is_closed)
         assert ending.is_running
-        committer.complete(at(2), 2)
         store.gate.set()
         for running in (ending, storing, waiting):
             running.join()
         expected = [at(1), at(2)] if end is CheckpointCommitter.close else [at(1)]
         assert store.stored == expected
-
-
-def test_a_thread_that_waited_to_store_finds_the_committer_abandoned() -> None:
-    with slow_store(batch_size=100) as (committer, store, _):
-        raise AssertionError("never stores")
 
 
 def test_a_failed_store_is_raised_to_the_thread_that_stored() -> None:
@@ -147,7 +144,7 @@ def test_a_failed_store_is_raised_to_the_thread_that_stored() -> None:
 
 
 def test_admit_waits_at_max_pending_and_goes_on_when_the_gap_closes() -> None:
-    committer = CheckpointCommitter(Recorder(), 0, 0, max_pending=2)
+    committer = CheckpointCommitter(Recorder(), batch_size=100, interval=0, max_pending=2)
     assert (committer.admit(), committer.admit()) == (1, 2)
     admitting = Running(committer.admit)
     wait_until(lambda: committer._changed._waiters)  # type: ignore[attr-defined]
@@ -190,16 +187,18 @@ def test_positions_reach_the_store_one_at_a_time_in_order_and_to_the_end(
     threads, each = 8, 2000
     store = Recorder()
     committer = CheckpointCommitter(store, batch_size, interval, max_pending=500)
-    work: SimpleQueue[int | None] = SimpleQueue()
+    work: SimpleQueue[int] = SimpleQueue()
     workers = [Running(complete_shuffled, committer, work, seed) for seed in range(threads)]
     for _ in range(threads * each):
-        work.put(committer.admit(timeout=PATIENCE_SECONDS))
+        sequence = committer.admit(timeout=PATIENCE_SECONDS)
+        assert sequence is not None, "no room: a completion was lost"
+        work.put(sequence)
     for _ in workers:
-        work.put(None)
+        work.put(OVER)
     for worker in workers:
         worker.join()
         assert worker.error is None
-    if not batch_size and not interval:  # nothing is left for close to store
+    if batch_size <= 1 and not interval:  # nothing is left for close to store
         assert store.stored[-1] == at(threads * each)
     committer.close()
     assert not store.overlapped
@@ -207,21 +206,22 @@ def test_positions_reach_the_store_one_at_a_time_in_order_and_to_the_end(
     assert store.stored == sorted(set(store.stored))
 
 
-def complete_shuffled(
-    committer: CheckpointCommitter, work: SimpleQueue[int | None], seed: int
-) -> None:
+def complete_shuffled(committer: CheckpointCommitter, work: SimpleQueue[int], seed: int) -> None:
     """Keeps up to ten messages in hand and completes them in any order, some of them twice."""
-    random, in_hand = Random(seed), list[int]()
-    is_over = False
+    random, in_hand, is_over = Random(seed), list[int](), False
     while in_hand or not is_over:
-        while not is_over and (not in_hand or (len(in_hand) < 10 and not work.empty())):
-            sequence = work.get()
-            if sequence is None:
-                is_over = True
-            else:
-                in_hand.append(sequence)
+        while not is_over and len(in_hand) < 10 and (found := take(work, is_idle=not in_hand)):
+            is_over = found == OVER
+            in_hand += [] if is_over else [found]
         if in_hand:
             sequence = in_hand.pop(random.randrange(len(in_hand)))
-            committer.complete(at(sequence), sequence)
-            if random.random() < 0.1:
+            for _ in range(random.choice((1, 1, 1, 2))):
                 committer.complete(at(sequence), sequence)
+
+
+def take(work: SimpleQueue[int], *, is_idle: bool) -> int | None:
+    """Waits only with nothing in hand: what is in hand may be what the others wait for."""
+    try:
+        return work.get(block=is_idle, timeout=PATIENCE_SECONDS)
+    except Empty:
+        return None

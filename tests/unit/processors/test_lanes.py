@@ -95,7 +95,9 @@ def test_keys_that_are_done_are_forgotten() -> None:
 
 
 keys = st.sampled_from([None, "a", "b", "c"])
-events = st.one_of(st.tuples(st.just("add"), keys), st.just(("take", None)), st.just(("done", None)))
+events = st.one_of(
+    st.tuples(st.just("add"), keys), st.just(("take", None)), st.just(("done", None))
+)
 
 
 @given(st.lists(events, max_size=80), st.randoms(use_true_random=False))

@@ -1,5 +1,5 @@
 -- The row is the active instance's. One that has not handled anything yet reports only where
--- nobody else has for a while.
+-- nobody else has for a while, and that it stops not even then: a slow batch keeps silent too.
 update {schema}.processors
 set state = %(state)s,
   owner = %(owner)s,
@@ -14,5 +14,5 @@ where name = %(processor)s
     %(is_active)s
     or owner = %(owner)s
     or state in ('stopped', 'failed')
-    or reported_at < clock_timestamp() - interval '15 s'
+    or (reported_at < clock_timestamp() - interval '15 s' and %(state)s <> 'stopped')
   )

@@ -18,7 +18,7 @@ language sql volatile as $$
     activity.application_name,
     coalesce(activity.usename, prepared.owner)::text,
     coalesce(activity.datname, prepared.database)::text,
-    coalesce(activity.state, 'prepared'),
+    case when activity.pid is null then 'prepared' else activity.state end,
     clock_timestamp() - coalesce(activity.xact_start, prepared.prepared),
     activity.query,
     case

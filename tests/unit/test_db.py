@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from milepost.cli.database import refuse_ambiguous
+from milepost.db import conninfo
 from milepost.errors import InvalidUrl
 
 
@@ -23,7 +23,7 @@ from milepost.errors import InvalidUrl
 )
 def test_a_url_of_which_a_part_of_the_password_would_be_shown_is_refused(url: str) -> None:
     with pytest.raises(InvalidUrl) as refusal:
-        refuse_ambiguous(url)
+        conninfo(url)
     assert refusal.value.__suppress_context__ or refusal.value.__context__ is None
 
 
@@ -40,4 +40,4 @@ def test_a_url_of_which_a_part_of_the_password_would_be_shown_is_refused(url: st
     ],
 )
 def test_a_url_that_means_what_it_says_is_accepted(url: str) -> None:
-    refuse_ambiguous(url)
+    conninfo(url)

@@ -1,0 +1,133 @@
+"""SIGTERM and SIGINT: the batch in hand is finished, or rolled back when the time is up."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+
+import pytest
+
+from milepost import Milepost, Position, RecordedMessage, Retry
+from milepost.checkpoints import CheckpointKey, PostgresCheckpointStore
+from milepost.db import Connection
+from milepost.errors import HandlerFailed, StopTimedOut
+from milepost.processors import Group
+from tests.integration.processors import application, sessions
+from tests.integration.processors.conftest import Put
+from tests.integration.processors.running import PATIENCE_SECONDS, Effects, leave_all, running
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.parametrize("order", ["append"])
+
+
+def checkpoint(conn: Connection) -> Position | None:
+    found = PostgresCheckpointStore(conn).load(CheckpointKey(application.NAME))
+    return None if found is None else found.position
+
+
+def state(conn: Connection) -> object:
+    return conn.execute("select state from milepost.processors").fetchone()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_the_batch_in_hand_finish_and_starts_no_other(
+    url: str, conn: Connection, effects: Effects, put: Put, number: signal.Signals
+) -> None:
+    conn.execute("create table released (at timestamptz)")
+    positions = put(2 * application.BATCH_SIZE)
+    with application.started(url, "released") as process:
+        application.wait_until_handling(process)
+        process.send_signal(number)
+        conn.execute("insert into released values (now())")
+        assert process.wait(PATIENCE_SECONDS) == 0, process.communicate()
+    assert effects.positions() == positions[: application.BATCH_SIZE]
+    assert checkpoint(conn) == positions[application.BATCH_SIZE - 1]
+    assert state(conn) == ("stopped",)
+
+
+@pytest.mark.parametrize("way", ["endless", "endless_async", "endless_statement"])
+def test_a_batch_that_does_not_end_is_rolled_back_when_the_time_is_up(
+    url: str, conn: Connection, effects: Effects, put: Put, way: str
+) -> None:
+    put(application.BATCH_SIZE)
+    with application.started(url, way, stop_seconds=0.5) as process:
+        application.wait_until_handling(process)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=PATIENCE_SECONDS)
+        assert process.returncode == 1
+        assert StopTimedOut.__name__ in errors
+    assert effects.count() == 0
+    assert checkpoint(conn) == Position.BEGINNING
+    if way == "endless_statement":
+        sessions.terminate(conn, application.NAME)
+    wait_until(lambda: sessions.count(conn, application.NAME) == 0)
+    assert effects.count() == 0
+    assert checkpoint(conn) == Position.BEGINNING
+
+
+def test_a_signal_ends_a_processor_that_has_nothing_to_do(url: str, conn: Connection) -> None:
+    with application.started(url, "endless") as process:
+        wait_until(lambda: state(conn) == ("running",))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_SECONDS) == 0, process.communicate()
+
+
+def test_a_stop_is_noticed_however_seldom_a_processor_polls(mp: Milepost, conn: Connection) -> None:
+    @mp.processor("patient", poll_seconds=3600)
+    def keep(messages: list[RecordedMessage], tx: Connection) -> None:
+        raise AssertionError("there are no messages")
+
+    with running(keep) as (instance,):
+        wait_until(lambda: state(conn) == ("running",))
+        instance.stop.set()
+        assert instance.ends() is None
+
+
+def test_the_limit_is_one_for_all_processors_of_a_process(mp: Milepost, put: Put) -> None:
+    release, stuck = threading.Event(), threading.Semaphore(0)
+
+    def wait(messages: list[RecordedMessage], tx: Connection) -> None:
+        stuck.release()
+        release.wait()
+
+    processors = [mp.processor(f"stuck-{n}")(wait) for n in range(4)]
+    group = Group(processors, stop_seconds=1.0)
+    stopper = threading.Thread(target=lambda: [stuck.acquire() for _ in processors])
+    stopper.start()
+    put(1)
+    try:
+        asked = ask_to_stop_after(stopper, group)
+        with pytest.raises(StopTimedOut, match="stuck-0, stuck-1, stuck-2, stuck-3"):
+            group.run()
+        assert time.monotonic() - asked[0] < len(processors) * group.stop_seconds
+    finally:
+        release.set()
+        wait_until(lambda: not any(t.name.startswith("stuck-") for t in threading.enumerate()))
+
+
+def ask_to_stop_after(thread: threading.Thread, group: Group) -> list[float]:
+    """Ask the group to stop once the thread has ended; when that was."""
+    asked: list[float] = []
+
+    def ask() -> None:
+        thread.join()
+        asked.append(time.monotonic())
+        group.stop.set()
+
+    threading.Thread(target=ask).start()
+    return asked
+
+
+def test_the_first_that_fails_stops_the_others_and_is_raised(
+    mp: Milepost, effects: Effects, put: Put
+) -> None:
+    mp.processor("healthy")(leave_all)
+
+    @mp.processor("sick", retry=Retry(limit=0))
+    def fail(messages: list[RecordedMessage], tx: Connection) -> None:
+        raise RuntimeError("not today")
+
+    put(1)
+    with pytest.raises(HandlerFailed, match=r"'sick'.*not today"):
+        mp.run()

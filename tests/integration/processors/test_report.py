@@ -1,0 +1,141 @@
+"""What a processor tells of itself in `milepost.processors`."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from psycopg.rows import dict_row
+
+from milepost import Milepost, RecordedMessage, Retry
+from milepost.db import Connection
+from milepost.errors import HandlerFailed
+from milepost.processors import report
+from tests.integration.processors import sessions
+from tests.integration.processors.conftest import Put
+from tests.integration.processors.running import Effects, Instance, leave_all, running
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.parametrize("order", ["append"])
+
+
+@pytest.fixture(autouse=True)
+def quick_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "REPORT_SECONDS", 0.05)
+
+
+def row(conn: Connection) -> dict[str, Any]:
+    with conn.cursor(row_factory=dict_row) as cursor:
+        found = cursor.execute("select * from milepost.processors").fetchone()
+    return found or {}
+
+
+def test_the_row_follows_the_life_of_a_processor(
+    mp: Milepost, conn: Connection, effects: Effects, put: Put
+) -> None:
+    processor = mp.processor(
+        "telling", topics=["default"], types=["Counted"], batch_size=5, poll_seconds=0.01
+    )(leave_all)
+    with running(processor) as (instance,):
+        wait_until(lambda: row(conn).get("state") == "running")
+        put(20)
+        wait_until(lambda: row(conn)["handled"] == 20)
+        found = row(conn)
+        assert (found["name"], found["version"], found["owner"]) == ("telling", 1, instance.owner)
+        assert (found["topics"], found["types"]) == (["default"], ["Counted"])
+        assert found["last_error"] is None
+        wait_until(lambda: row(conn)["rate"] == 0)
+        put(5)
+        wait_until(lambda: row(conn)["rate"] > 0)
+    assert row(conn)["state"] == "stopped"
+    assert row(conn)["handled"] == 25
+
+
+def test_a_retry_and_a_failure_are_told_with_their_error(
+    mp: Milepost, conn: Connection, put: Put
+) -> None:
+    release = threading.Event()
+
+    @mp.processor("telling", retry=Retry(limit=1, first_seconds=0.001))
+    def fail(messages: list[RecordedMessage], tx: Connection) -> None:
+        if row(conn)["state"] == "retrying":
+            assert release.wait(30)
+        raise RuntimeError("as ever")
+
+    put(1)
+    instance = Instance(fail)
+    wait_until(lambda: row(conn).get("state") == "retrying")
+    assert row(conn)["last_error"] == "RuntimeError: as ever"
+    release.set()
+    assert isinstance(instance.ends(), HandlerFailed)
+    found = row(conn)
+    assert found["state"] == "failed"
+    assert found["last_error"].startswith("HandlerFailed: ")
+    assert found["last_error_at"] is not None
+
+
+def test_a_processor_that_recovers_is_running_again(
+    mp: Milepost, conn: Connection, effects: Effects, put: Put
+) -> None:
+    failures = [RuntimeError("once"), RuntimeError("twice")]
+
+    @mp.processor("telling", retry=Retry(first_seconds=0.001), poll_seconds=0.01)
+    def keep(messages: list[RecordedMessage], tx: Connection) -> None:
+        if failures:
+            raise failures.pop()
+        leave_all(messages, tx)
+
+    with running(keep):
+        put(1)
+        effects.wait_for(1)
+        wait_until(lambda: row(conn)["state"] == "running")
+        assert row(conn)["last_error"] == "RuntimeError: once"
+
+
+def test_an_idle_processor_that_reconnected_is_running_again(
+    mp: Milepost, conn: Connection, effects: Effects, put: Put
+) -> None:
+    processor = mp.processor("telling", poll_seconds=0.01)(leave_all)
+    with running(processor):
+        wait_until(lambda: row(conn).get("state") == "running")
+        conn.execute("update milepost.processors set state = 'unknown'")
+        sessions.terminate(conn, "telling")
+        wait_until(lambda: row(conn)["state"] != "unknown")
+        assert row(conn)["state"] == "running"
+
+
+def test_an_instance_that_fails_at_once_tells_it_though_the_one_before_died_just_now(
+    mp: Milepost, conn: Connection, put: Put
+) -> None:
+    """The row still looks as if the one that died were alive and well."""
+
+    @mp.processor("telling", retry=Retry(limit=0))
+    def fail(messages: list[RecordedMessage], tx: Connection) -> None:
+        raise RuntimeError("as ever")
+
+    conn.execute(
+        "insert into milepost.processors (name, version, state, owner) "
+        "values ('telling', 1, 'running', 'the one before')"
+    )
+    put(1)
+    with pytest.raises(HandlerFailed):
+        fail.run(until="caught_up")
+    assert row(conn)["state"] == "failed"
+    assert "as ever" in row(conn)["last_error"]
+
+
+def test_an_idle_instance_leaves_the_row_to_one_that_reported_just_now(
+    mp: Milepost, conn: Connection, effects: Effects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processor = mp.processor("telling", poll_seconds=0.01)(leave_all)
+    conn.execute(
+        "insert into milepost.processors (name, version, state, owner) "
+        "values ('telling', 1, 'running', 'another')"
+    )
+    with running(processor) as (instance,):
+        wait_until(lambda: sessions.count(conn, "telling") == 2)
+        assert row(conn)["owner"] == "another"
+        conn.execute("update milepost.processors set reported_at = now() - interval '1 minute'")
+        wait_until(lambda: row(conn)["owner"] == instance.owner)
+        assert row(conn)["state"] == "running"

@@ -1,0 +1,121 @@
+"""The server goes and comes back while a processor runs: it goes on, every effect once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from milepost import Message, Milepost, RecordedMessage, db
+from milepost.db import Connection
+from milepost.embedded import EmbeddedServer
+from milepost.sql import LogOrder
+from tests.integration.processors.running import PATIENCE_SECONDS, leave_all, running
+from tests.waiting import wait_until
+
+Restart = Callable[[EmbeddedServer], None]
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[EmbeddedServer]:
+    """Not the one of the run: other tests use that."""
+    directory = Path(tempfile.mkdtemp(prefix="milepost-restart-"))
+    directory.chmod(0o755)  # as root, the server runs as another user
+    server = EmbeddedServer(directory)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree((directory / "postgres").resolve(), ignore_errors=True)
+        shutil.rmtree(directory)
+
+
+def stop_and_start(server: EmbeddedServer) -> None:
+    server.stop()
+    server.start()
+
+
+def crash_and_start(server: EmbeddedServer) -> None:
+    """As when its machine loses power: the postmaster takes everybody along."""
+    pid = int((server.directory / "postgres" / "postmaster.pid").read_text().split("\n")[0])
+    os.kill(pid, signal.SIGKILL)
+    server.start()
+
+
+@pytest.fixture
+def own_url(own_server: EmbeddedServer, order: LogOrder, restart: Restart) -> str:
+    name = f"{restart.__name__}_{order}"
+    with db.connect(own_server.start()) as conn:
+        conn.execute(f"create database {name}".encode())
+    url = own_server.url(name)
+    assert url is not None
+    Milepost(url).migrate(order)
+    with db.connect(url) as conn:
+        conn.execute(
+            "create table effects (number bigint generated always as identity, "
+            "transaction_id bigint, position bigint)"
+        )
+    return url
+
+
+@contextmanager
+def appending(url: str) -> Iterator[list[int]]:
+    """Somebody who appends all the time, whether the server is there or not; how many."""
+    stop, appended = threading.Event(), [0]
+
+    def append() -> None:
+        mp = Milepost(url)
+        while not stop.wait(0.005):
+            try:
+                with mp.connect() as conn:
+                    mp.append(conn, Message("Counted", {}))
+                    appended[0] += 1
+            except psycopg.OperationalError:
+                continue
+
+    thread = threading.Thread(target=append)
+    thread.start()
+    try:
+        yield appended
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("restart", [stop_and_start, crash_and_start])
+def test_a_processor_goes_on_after_its_server_came_back(
+    own_server: EmbeddedServer, own_url: str, restart: Restart
+) -> None:
+    @Milepost(own_url).processor("surviving", batch_size=2)
+    def keep(messages: list[RecordedMessage], tx: Connection) -> None:
+        leave_all(messages, tx)
+
+    with running(keep):
+        with appending(own_url) as appended:
+            for _ in range(2):
+                goal = appended[0] + 10
+                wait_until(lambda goal=goal: appended[0] > goal)  # type: ignore[misc]
+                restart(own_server)
+            goal = appended[0] + 10
+            wait_until(lambda: appended[0] > goal)
+        with db.connect(own_url) as conn:
+            log = conn.execute(
+                "select transaction_id, position from milepost.messages "
+                "order by transaction_id, position"
+            ).fetchall()
+            wait_until(lambda: len(handled(conn)) >= len(log), PATIENCE_SECONDS)
+            assert handled(conn) == log
+            assert len(log) >= appended[0]
+
+
+def handled(conn: Connection) -> list[tuple[int, int]]:
+    return conn.execute("select transaction_id, position from effects order by number").fetchall()
