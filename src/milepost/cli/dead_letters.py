@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -10,7 +11,7 @@ import typer
 from milepost import sql
 from milepost.cli import options
 from milepost.cli.database import open_log
-from milepost.cli.output import console, count, print_json, shortened
+from milepost.cli.output import console, count, duration, print_json, shortened
 from milepost.errors import UnknownDeadLetter
 from milepost.processors import dead_letters
 
@@ -131,10 +132,13 @@ def _print_table(found: list[DeadLetter]) -> None:
         return
     table = Table(box=None, pad_edge=False)
     for column in ("id", "processor", "position", "type", "tries", "failed", "error"):
-        table.add_column(column, overflow="ellipsis", no_wrap=True)
+        table.add_column(column, no_wrap=column != "error")  # what wraps is narrowed first
+    now = datetime.now(UTC)
     for letter in found:
+        age = duration((now - letter.failed_at).total_seconds())
         table.add_row(
-            str(letter.id), letter.processor, str(letter.at), letter.type, str(letter.attempts),
-            f"{letter.failed_at:%Y-%m-%d %H:%M}", shortened(letter.error, 60),
+            str(letter.id), shortened(letter.processor, 20), str(letter.at),
+            shortened(letter.type, 20), str(letter.attempts), f"{age} ago",
+            shortened(letter.error, 120),
         )  # fmt: skip
     console().print(table)

@@ -15,12 +15,15 @@ from milepost.cli.read import parse_start
 from milepost.processors import admin
 
 if TYPE_CHECKING:
+    from typing import Literal
+
     from milepost.processors.admin import ProcessorStatus
 
 app = typer.Typer(
     help="Processors: list, show, pause, resume, reset, skip.", invoke_without_command=True
 )
 Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME")]
+Justify: TypeAlias = "Literal['left', 'right']"
 Version: TypeAlias = Annotated[
     int | None, typer.Option(help="Its newest version, unless one is given.")
 ]
@@ -145,7 +148,8 @@ def print_table(found: list[ProcessorStatus]) -> None:
         return
     table = Table(box=None, pad_edge=False)
     for column in ("name", "state", "position", "lag", "behind", "rate", "owner"):
-        table.add_column(column, justify="right" if column in ("lag", "rate") else "left")
+        justify: Justify = "right" if column in ("lag", "rate") else "left"
+        table.add_column(column, justify=justify, no_wrap=column != "owner")
     for status in found:
         table.add_row(*_cells(status))
     out = console()

@@ -1,0 +1,28 @@
+"""An application for `milepost run tests.integration.cli.application:mp`."""
+
+from __future__ import annotations
+
+from milepost import Milepost, RecordedMessage, Retry
+from milepost.db import Connection
+
+mp = Milepost()
+empty = Milepost()
+nothing = "a text"
+QUICK = Retry(limit=1, first_seconds=0.001)
+
+
+@mp.processor("picky", topics=["orders"], retry=QUICK)
+def picky(messages: list[RecordedMessage], tx: Connection) -> None:
+    """Stops at the first message it does not like."""
+    refuse_bad(messages)
+
+
+@mp.processor("lenient", topics=["orders"], retry=QUICK, on_failure="skip")
+def lenient(messages: list[RecordedMessage], tx: Connection) -> None:
+    """Sets aside what it does not like."""
+    refuse_bad(messages)
+
+
+def refuse_bad(messages: list[RecordedMessage]) -> None:
+    if any(message.data.get("is_bad") for message in messages):
+        raise ValueError("a bad order")
