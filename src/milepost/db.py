@@ -37,26 +37,23 @@ _MISSING = (pg.UndefinedTable, pg.UndefinedFunction, pg.UndefinedColumn, pg.Inva
 
 
 def connect(url: str, *, application_name: str = "milepost") -> Connection:
-    """A new connection in autocommit mode; `conn.transaction()` opens a transaction, in READ
-    COMMITTED whatever the server's default: above it, what is read may be older than a lock."""
+    """A new connection in autocommit mode and READ COMMITTED; `conn.transaction()` opens a
+    transaction."""
     conn = psycopg.connect(conninfo(url, application_name), autocommit=True)
-    conn.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+    conn.execute(sql.query("session_read_committed"))
     return conn
 
 
 async def connect_async(url: str, *, application_name: str = "milepost") -> AsyncConnection:
     """The same for coroutines, on the event loop that runs this."""
     conn = await psycopg.AsyncConnection.connect(conninfo(url, application_name), autocommit=True)
-    await conn.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
+    await conn.execute(sql.query("session_read_committed"))
     return conn
 
 
 def detect_dead_peers(conn: Connection) -> None:
-    """Let the server notice within half a minute that our host is gone without a word, and free
-    the row locks of its transaction. Without effect on a unix socket, which needs none."""
-    conn.execute("set tcp_keepalives_idle = 10")
-    conn.execute("set tcp_keepalives_interval = 5")
-    conn.execute("set tcp_keepalives_count = 3")
+    """Let the server notice that our host is gone, and free the locks of its transaction."""
+    conn.execute(sql.query("session_keepalives"))
 
 
 def conninfo(url: str, application_name: str = "milepost") -> str:

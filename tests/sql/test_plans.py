@@ -62,9 +62,9 @@ class Plan:
     def scans_messages(self) -> bool:
         """From one end to the other, whatever the plan does with other tables."""
         relations = self._relations()
-        scanned = re.findall(
-            r"\{SEQSCAN\s+:scan\.plan.*?:scan\.scanrelid (\d+)", self.text, re.DOTALL
-        )
+        # Spelt `:scanrelid` up to PostgreSQL 15.
+        pattern = r"\{SEQSCAN\s.*?:(?:scan\.)?scanrelid (\d+)"
+        scanned = re.findall(pattern, self.text, re.DOTALL)
         return any(relations[int(number) - 1] == self.table for number in scanned)
 
     def _relations(self) -> list[str]:

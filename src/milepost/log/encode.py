@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
@@ -105,7 +107,12 @@ def _refuse_unrepresentable(field: str, value: Any) -> None:
         raise InvalidMessage(field, f"holds {value}, which JSON cannot express. Use None or text.")
     if isinstance(value, str) and "\0" in value:
         raise InvalidMessage(field, "holds a NUL character, which PostgreSQL text cannot store.")
-    if isinstance(value, dict):
+    if isinstance(value, Enum):
+        _refuse_unrepresentable(field, value.value)
+    elif is_dataclass(value):
+        for own in fields(value):
+            _refuse_unrepresentable(field, getattr(value, own.name))
+    elif isinstance(value, dict):
         for key, item in value.items():
             _refuse_unrepresentable(field, key)
             _refuse_unrepresentable(field, item)

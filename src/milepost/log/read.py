@@ -153,7 +153,7 @@ class Reader:
     def listen(self) -> None:
         """Subscribe to the wake-ups of the log. They are hints: the reader polls as well."""
         with translated(self.schema):
-            self.conn.execute(f'listen "{sql.check_schema_name(self.schema)}"'.encode())
+            self.conn.execute(sql.query("listen", self.schema))
 
     def wait(self, seconds: float) -> None:
         """Until a wake-up comes, or for that long."""

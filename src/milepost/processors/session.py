@@ -181,7 +181,7 @@ class Session:
         """Until a wake-up comes, or for that long, with an ear for a stop."""
         end = time.monotonic() + seconds
         while not self.stop.is_set() and (left := end - time.monotonic()) > 0:
-            for _ in self._reading.notifies(timeout=min(left, STOP_SECONDS), stop_after=1):
+            if list(self._reading.notifies(timeout=min(left, STOP_SECONDS), stop_after=1)):
                 return
 
     def _follow_orders(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -24,6 +25,11 @@ from milepost.log.encode import DEFAULT_MAX_PAYLOAD_BYTES
 
 MIB = DEFAULT_MAX_PAYLOAD_BYTES
 append_order = pytest.mark.parametrize("order", ["append"])
+
+
+@dataclass(frozen=True)
+class Reading:
+    value: float
 
 
 def circular() -> dict[str, Any]:
@@ -65,6 +71,7 @@ BAD_MESSAGES: dict[str, tuple[Message, str, str]] = {
     "key that is no text": (Message("T", {}, key=5), "key", "must be a str"),  # type: ignore[arg-type]
     "id that is text": (Message("T", {}, id="a"), "id", "uuid.UUID"),  # type: ignore[arg-type]
     "metadata that is a list": (Message("T", {}, metadata=[1]), "metadata", "mapping"),  # type: ignore[arg-type]
+    "NaN in a dataclass": (Message("T", Reading(float("nan"))), "data", "None or text"),
     "NaN in metadata": (Message("T", {}, metadata={"a": float("nan")}), "metadata", "None or"),
     "bytes in metadata": (Message("T", {}, metadata={"a": b"x"}), "metadata", "not JSON"),
 }

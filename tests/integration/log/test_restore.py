@@ -27,10 +27,6 @@ from tests.server import TestServer
 transaction_order = pytest.mark.parametrize("order", ["transaction"])
 append_order = pytest.mark.parametrize("order", ["append"])
 IDS_AHEAD = 20_000
-# What a reader has reached may lie above every message: rebase() counts on from the messages.
-forgets_the_horizon = pytest.mark.xfail(
-    raises=AssertionError, reason="rebase() leaves no room for positions above the newest message"
-)
 USE_UP_IDS = """
 do $$
 begin
@@ -178,9 +174,6 @@ def test_a_reader_that_stopped_half_way_before_the_dump_goes_on_exactly(
     assert seen + rest == elder + new
 
 
-@pytest.mark.parametrize(
-    "order", ["append", pytest.param("transaction", marks=forgets_the_horizon)]
-)
 def test_a_reader_that_had_caught_up_with_the_horizon_before_the_dump_misses_nothing_new(
     elder: list[Position], restored: str, order: LogOrder, mp: Milepost, conn: Connection
 ) -> None:
@@ -197,7 +190,6 @@ def test_a_reader_that_had_caught_up_with_the_horizon_before_the_dump_misses_not
 
 
 @append_order
-@forgets_the_horizon
 def test_a_reader_that_had_passed_what_was_rolled_back_misses_nothing_after_a_rebase(
     elder: list[Position], mp: Milepost, conn: Connection
 ) -> None:
@@ -316,7 +308,8 @@ def test_rebasing_a_healthy_log_changes_nothing_that_can_be_seen(
 
 
 def test_rebasing_twice_is_as_good_as_once(elder: list[Position], restored: str) -> None:
-    assert rebase(restored) == rebase(restored)
+    rebase(restored)
+    assert rebase(restored).startswith("nothing")
     mp = Milepost(restored)
     with mp.connect() as conn:
         new = append(conn, Message("New", {}))

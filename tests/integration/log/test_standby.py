@@ -67,7 +67,8 @@ def pair(directories: Callable[[], Path]) -> Iterator[Pair]:
 
 def copy_cluster(url: str, source: Path, target: Path) -> None:
     program = str(EmbeddedServer().bin("pg_basebackup"))
-    command = [program, "--write-recovery-conf", f"--pgdata={target}", f"--dbname={url}"]
+    options = ["--write-recovery-conf", "--checkpoint=fast"]
+    command = [program, *options, f"--pgdata={target}", f"--dbname={url}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     # Written by us; its server runs as the owner of the first one's data.

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+import threading
 import time
 
 import psycopg
 import pytest
 
-from milepost import Milepost, Position, RecordedMessage
+from milepost import Milepost, Position, RecordedMessage, Retry
 from milepost.db import AsyncConnection, Connection
+from milepost.processors.dead_letters import list_dead_letters
+from milepost.sql import DEFAULT_SCHEMA
 from tests.integration.processors import sessions
 from tests.integration.processors.conftest import Put
 from tests.integration.processors.running import Effects, Instance, leave, leave_all, running
@@ -33,7 +37,7 @@ def lose_connections(conn: Connection, put: Put, effects: Effects, processor: st
 def test_every_effect_happens_once_though_sessions_end_all_the_time(
     mp: Milepost, conn: Connection, effects: Effects, put: Put
 ) -> None:
-    @mp.processor("losing", batch_size=3)
+    @mp.processor("losing", batch_size=3, retry=Retry(limit=0), on_failure="skip")
     def keep(messages: list[RecordedMessage], tx: Connection) -> None:
         leave_all(messages, tx)
         time.sleep(random.uniform(0, 0.005))
@@ -42,13 +46,14 @@ def test_every_effect_happens_once_though_sessions_end_all_the_time(
         appended = lose_connections(conn, put, effects, "losing")
         effects.wait_for(appended)
     assert effects.positions() == in_order(conn)
+    assert list_dead_letters(conn, DEFAULT_SCHEMA) == [], "taken for a failure of the handler"
 
 
 @pytest.mark.parametrize("order", ["append"])
 def test_every_effect_of_an_async_handler_happens_once_though_sessions_end_all_the_time(
     mp: Milepost, conn: Connection, effects: Effects, put: Put
 ) -> None:
-    @mp.processor("losing", batch_size=3)
+    @mp.processor("losing", batch_size=3, retry=Retry(limit=0), on_failure="skip")
     async def keep(messages: list[RecordedMessage], tx: AsyncConnection) -> None:
         for message in messages:
             await tx.execute(
@@ -60,6 +65,34 @@ def test_every_effect_of_an_async_handler_happens_once_though_sessions_end_all_t
         appended = lose_connections(conn, put, effects, "losing")
         effects.wait_for(appended)
     assert effects.positions() == in_order(conn)
+    assert list_dead_letters(conn, DEFAULT_SCHEMA) == [], "taken for a failure of the handler"
+
+
+@pytest.mark.parametrize("order", ["append"])
+def test_a_session_that_ends_in_the_hands_of_an_async_handler_is_not_its_failure(
+    mp: Milepost, conn: Connection, effects: Effects, put: Put
+) -> None:
+    """The other sessions live on, so the message could be set aside by mistake."""
+    has_begun, is_released = threading.Event(), threading.Event()
+
+    @mp.processor("losing", retry=Retry(limit=0), on_failure="skip")
+    async def keep(messages: list[RecordedMessage], tx: AsyncConnection) -> None:
+        has_begun.set()
+        await asyncio.to_thread(is_released.wait)
+        for message in messages:
+            await tx.execute(
+                "insert into effects (transaction_id, position) values (%s, %s)",
+                [message.position.transaction_id, message.position.position],
+            )
+
+    positions = put(3)
+    with running(keep):
+        assert has_begun.wait(30)
+        sessions.terminate_in_transaction(conn, "losing")
+        is_released.set()
+        wait_until(lambda: effects.count() or list_dead_letters(conn, DEFAULT_SCHEMA))
+    assert effects.positions() == positions
+    assert list_dead_letters(conn, DEFAULT_SCHEMA) == []
 
 
 @pytest.mark.parametrize("order", ["append"])

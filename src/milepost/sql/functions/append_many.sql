@@ -8,10 +8,12 @@ language plpgsql volatile as $$
 begin
   return query
   with given as materialized (
-    select element.ordinality, message.*
+    select
+      element.ordinality, message.id, message.topic, message.key, message.type, message.metadata,
+      element.body -> 'data' as data  -- as a record's field, a JSON null would be an SQL null
     from json_array_elements(append_many.messages) with ordinality as element (body, ordinality)
     cross join lateral json_to_record(element.body) as message (
-      id uuid, topic text, key text, type text, data json, metadata json
+      id uuid, topic text, key text, type text, metadata json
     )
   ),
   accepted as materialized (

@@ -1,0 +1,27 @@
+-- Whether the log's transaction ids are another cluster's.
+create or replace function {schema}.is_foreign() returns boolean
+language plpgsql volatile as $$
+declare
+  found_foreign boolean;
+begin
+  -- The second question finds what the first cannot: a log from a physical copy of this
+  -- cluster. Its snapshot has seen no transaction from its own xmax on, but this one. Ordered,
+  -- because for a plain EXISTS the planner, until the table is analysed, expects to find such a
+  -- row at once and scans it all.
+  select
+    log.system_identifier <> control.system_identifier
+    or (
+      select true
+      from {schema}.messages
+      where transaction_id >= {schema}.transaction_base() + greatest(
+        pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
+        pg_current_xact_id_if_assigned()::text::bigint + 1
+      )
+      order by transaction_id, "position"
+      limit 1
+    ) is not null
+  into found_foreign
+  from {schema}.log as log, pg_control_system() as control;
+  return found_foreign;
+end;
+$$;
