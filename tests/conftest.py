@@ -16,8 +16,14 @@ from milepost.embedded import EmbeddedServer
 from milepost.sql import LogOrder
 from tests.server import TestServer
 
-# Beyond the defaults: what the tests of prepared transactions and of many writers need.
-SETTINGS = {"max_prepared_transactions": "20", "max_connections": "300"}
+# Beyond the defaults: what the tests of prepared transactions and of many writers need; and what
+# making a database for each test costs. Tests that crash a server have one of their own, durable.
+SETTINGS = {
+    "max_prepared_transactions": "20",
+    "max_connections": "300",
+    "fsync": "off",
+    "autovacuum": "off",  # its ANALYZE holds the horizon of a log in transaction order for a moment
+}
 
 
 @pytest.fixture(scope="session")

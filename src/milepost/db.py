@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeAlias
 
 import psycopg
@@ -52,8 +52,14 @@ async def connect_async(url: str, *, application_name: str = "milepost") -> Asyn
 
 
 def detect_dead_peers(conn: Connection) -> None:
-    """Let the server notice that our host is gone, and free the locks of its transaction."""
-    conn.execute(sql.query("session_keepalives"))
+    """Let the server notice that we are gone, and free the locks of our transaction."""
+    with suppress(pg.InvalidParameterValue):  # on platforms that cannot watch a connection
+        conn.execute(sql.query("session_keepalives"))
+
+
+async def detect_dead_peers_async(conn: AsyncConnection) -> None:
+    with suppress(pg.InvalidParameterValue):
+        await conn.execute(sql.query("session_keepalives"))
 
 
 def conninfo(url: str, application_name: str = "milepost") -> str:

@@ -151,6 +151,7 @@ class Session:
             return ExactlyOnce(self.definition, self._conn, self.schema)
         conn = loop.run(db.connect_async(self.url, application_name=application_name))
         self._stack.callback(lambda: loop.run(conn.close()))
+        loop.run(db.detect_dead_peers_async(conn))
         return ExactlyOnceAsync(self.definition, conn, loop, self.schema)
 
     def _open_delivery(self, checkpoint: Position) -> Delivery:

@@ -70,10 +70,12 @@ CREATE FUNCTION milepost.append_many(messages json) RETURNS SETOF milepost."posi
 begin
   return query
   with given as materialized (
-    select element.ordinality, message.*
+    select
+      element.ordinality, message.id, message.topic, message.key, message.type, message.metadata,
+      element.body -> 'data' as data  -- as a record's field, a JSON null would be an SQL null
     from json_array_elements(append_many.messages) with ordinality as element (body, ordinality)
     cross join lateral json_to_record(element.body) as message (
-      id uuid, topic text, key text, type text, data json, metadata json
+      id uuid, topic text, key text, type text, metadata json
     )
   ),
   accepted as materialized (
@@ -286,19 +288,15 @@ CREATE FUNCTION milepost.rebase() RETURNS text
 declare
   log_sequence constant regclass := '"milepost".messages_position_seq';
   newest bigint;
-  drawn bigint;
 begin
   -- Nobody appends meanwhile, so that no draw falls between reading and setting.
   lock table "milepost".messages in share row exclusive mode;
   select coalesce(max("position"), 0) into newest from "milepost".messages;
-  drawn := coalesce(pg_sequence_last_value(log_sequence), 0);
-  if drawn < newest then
-    perform setval(log_sequence, newest);
+  if coalesce(pg_sequence_last_value(log_sequence), 0) >= newest then
+    return 'nothing: the sequence is where it should be';
   end if;
-  update "milepost".log
-  set system_identifier = control.system_identifier
-  from pg_control_system() as control;
-  return format('the next position is %s', greatest(drawn, newest) + 1);
+  perform setval(log_sequence, newest + (1::bigint << 32));
+  return format('the next position is %s', newest + (1::bigint << 32) + 1);
 end;
 $$;
 

@@ -171,7 +171,6 @@ def of_kind(mp: Milepost, kind: str) -> Processor:
 
 
 @append_order_only
-@pytest.mark.xfail(reason="the server runs the statement of a dead client to its end, see db.py")
 def test_a_standby_takes_over_when_the_active_one_is_killed_in_a_long_statement(
     url: str, conn: Connection, effects: Effects, put: Put
 ) -> None:
