@@ -20,7 +20,7 @@ from milepost.embedded.account import Account
 from milepost.errors import EmbeddedError
 
 _DEFAULTS: Mapping[str, str] = {
-    "max_connections": "300",
+    "max_connections": "200",
     "shared_buffers": "256MB",
     "max_wal_size": "4GB",
     "timezone": "UTC",

@@ -1,7 +1,7 @@
 """From a message to the columns of its row, refusing what the log cannot hold.
 
-Everything is checked here, before a statement is sent, so that a bad message among a thousand
-leaves the caller's transaction as it was.
+Everything is checked here, before it is sent: a bad message leaves the caller's transaction as it
+was.
 """
 
 from __future__ import annotations

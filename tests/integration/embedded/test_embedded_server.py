@@ -81,7 +81,7 @@ def test_the_server_is_durable_private_and_in_utc(server: EmbeddedServer) -> Non
         "synchronous_commit": "on",
         "data_checksums": "on",
         "listen_addresses": "",
-        "max_connections": "300",
+        "max_connections": "200",
         "max_prepared_transactions": "0",
         "shared_buffers": "256MB",
         "max_wal_size": "4GB",

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
 import psycopg
@@ -9,8 +10,9 @@ import pytest
 
 from milepost import Message, Milepost, Position, append
 from milepost.db import Connection
-from milepost.errors import UnreadableJson
+from milepost.errors import InvalidMessage, UnreadableJson
 from milepost.log.append import COPY_FROM
+from tests.waiting import wait_until
 
 ONE, FEW, MANY = 1, 5, COPY_FROM + 50
 
@@ -79,16 +81,64 @@ def test_many_messages_outside_a_transaction_are_one_transaction(
     assert list(mp.read()) == []
 
 
-def test_positions_are_told_apart_from_those_of_others(mp: Milepost, conn: Connection) -> None:
-    """Rows of another transaction lie between the floor and our own rows."""
+def test_positions_drawn_by_others_during_a_copy_are_told_apart(
+    mp: Milepost, conn: Connection
+) -> None:
+    """Another transaction draws after our floor was read and before our rows are written: it
+    holds a lock that our COPY has to wait for."""
     messages = orders(MANY)
-    with mp.connect() as other, conn.transaction():
-        append(conn, Message("First", {}))
-        foreign = append(other, *orders(FEW))
-        positions = append(conn, *messages)
+    waiting = "select exists (select from pg_locks where pid = %s and not granted)"
+    with mp.connect() as other, mp.connect() as observer, ThreadPoolExecutor(1) as pool:
+        with other.transaction():
+            other.execute("lock table milepost.messages in share row exclusive mode")
+            appended = pool.submit(append, conn, *messages)
+            pid = conn.info.backend_pid
+            wait_until(lambda: observer.execute(waiting, [pid]).fetchone() == (True,))
+            foreign = append(other, *orders(FEW))
+        positions = appended.result()
     by_id = {m.id: m.position for m in mp.read()}
     assert positions == [by_id[m.id] for m in messages]
     assert not set(positions) & set(foreign)
+
+
+@pytest.mark.parametrize("count", [ONE, FEW, MANY])
+def test_a_connection_without_autocommit_commits_when_its_owner_does(
+    mp: Milepost, url: str, count: int
+) -> None:
+    with psycopg.connect(url) as owned:
+        append(owned, *orders(count))
+        owned.rollback()
+        assert list(mp.read()) == []
+        positions = append(owned, *orders(count))
+        assert list(mp.read()) == []
+        owned.commit()
+    assert [m.position for m in mp.read()] == positions
+
+
+@pytest.mark.parametrize("count", [ONE, FEW, MANY])
+def test_an_async_connection_without_autocommit_commits_when_its_owner_does(
+    mp: Milepost, url: str, count: int
+) -> None:
+    async def appending() -> list[Position]:
+        async with await psycopg.AsyncConnection.connect(url) as owned:
+            await append(owned, *orders(count))
+            await owned.rollback()
+            return await append(owned, *orders(count))
+
+    positions = asyncio.run(appending())
+    assert [m.position for m in mp.read()] == positions
+
+
+def test_one_bad_message_among_many_leaves_the_transaction_as_it_was(
+    mp: Milepost, conn: Connection
+) -> None:
+    bad = Message("Bad", {"value": float("nan")})
+    with conn.transaction():
+        kept = append(conn, Message("Before", {}))
+        with pytest.raises(InvalidMessage, match="nan"):
+            append(conn, *orders(MANY), bad)
+        kept += append(conn, Message("After", {}))
+    assert [m.position for m in mp.read()] == kept
 
 
 def test_ids_are_version_7_and_a_callers_own_is_kept(conn: Connection, mp: Milepost) -> None:

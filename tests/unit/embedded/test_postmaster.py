@@ -26,7 +26,7 @@ def test_what_keeps_strangers_out_cannot_be_set(name: str) -> None:
 def test_settings_replace_defaults_and_are_quoted_for_the_shell() -> None:
     options = _options(Path("/d"), {"max_connections": "10", "log_line_prefix": "a; b"})
     assert "-c max_connections=10 " in options
-    assert "max_connections=300" not in options
+    assert "max_connections=200" not in options
     assert "-c 'log_line_prefix=a; b'" in options
 
 

@@ -2,8 +2,8 @@
 insert into {schema}.messages (id, topic, key, type, data, metadata)
 select id, topic, key, type, data, metadata
 from unnest(
-  %(ids)s::uuid[], %(topics)s::text[], %(keys)s::text[], %(types)s::text[],
-  %(data)s::json[], %(metadata)s::json[]
+  %(ids)b::uuid[], %(topics)b::text[], %(keys)b::text[], %(types)b::text[],
+  %(data)b::json[], %(metadata)b::json[]
 ) with ordinality as given (id, topic, key, type, data, metadata, ordinality)
 order by ordinality
 returning transaction_id, "position"
