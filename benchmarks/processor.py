@@ -94,13 +94,15 @@ def _process(url: str, names: Iterator[str], number: int, handler: Handler) -> f
 
 
 def _read(url: str, number: int) -> float:
+    """In the same batches, each forgotten as the next one comes, as a processor does."""
     with db.connect(url) as conn:
-        return per_second(number, lambda: _batches(conn, number))
+        reader = Reader(conn, batch_size=_BATCH)
 
+        def work() -> None:
+            for _ in range(number // _BATCH):
+                reader.read()
 
-def _batches(conn: Connection, number: int) -> list[list[RecordedMessage]]:
-    reader = Reader(conn, batch_size=_BATCH)
-    return [reader.read().messages for _ in range(number // _BATCH)]
+        return per_second(number, work)
 
 
 def _pausing(url: str, number: int) -> float:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # From here on COPY is faster than one INSERT of arrays, in spite of its three extra round trips
 # (benchmarks/append_bulk.py).
-COPY_FROM = 100
+COPY_FROM = 200
 # json travels as text, in COPY's binary format too; as "json" psycopg would encode it once more.
 _COPY_TYPES = ("uuid", "text", "text", "text", "text", "text")
 
