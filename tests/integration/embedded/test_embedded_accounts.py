@@ -50,7 +50,8 @@ def test_in_an_open_place_the_data_lie_in_the_directory(
 ) -> None:
     assert serves(server)
     assert not (server.directory / "postgres").is_symlink()
-    assert not sheltered.exists()
+    # The binaries may lie there, where this very environment is behind a closed directory.
+    assert list(sheltered.glob("data-*")) == []
 
 
 @as_root
@@ -66,7 +67,7 @@ def test_behind_a_closed_directory_the_data_are_sheltered(
     assert stat.S_IMODE(closed.stat().st_mode) == 0o700
     server.stop()
     assert serves(server)
-    assert len(list(sheltered.iterdir())) == 1
+    assert len(list(sheltered.glob("data-*"))) == 1
 
 
 @as_root
