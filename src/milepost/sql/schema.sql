@@ -101,22 +101,28 @@ CREATE FUNCTION milepost.before_append() RETURNS trigger
 declare
   marker constant pg_catalog.text := pg_catalog.concat('milepost.appending_', tg_relid);
   own_id constant pg_catalog.text := pg_catalog.pg_current_xact_id();
+  checked constant pg_catalog.text := pg_catalog.concat('milepost.checked_', tg_relid);
   floor bigint;
+  done pg_catalog.text;
 begin
   if pg_catalog.texteq(pg_catalog.current_setting(marker, true), own_id) then
     return null;
   end if;
+  if coalesce(pg_catalog.textne(pg_catalog.current_setting(checked, true), 'yes'), true) then
+    done := "milepost".refuse_foreign_rows();
+    done := pg_catalog.set_config(checked, 'yes', false);
+  end if;
   floor := coalesce(pg_catalog.pg_sequence_last_value('"milepost".messages_position_seq'), 0);
-  perform pg_catalog.pg_advisory_xact_lock_shared(
+  done := pg_catalog.pg_advisory_xact_lock_shared(
     pg_catalog.int8or(
       pg_catalog.int8shl(tg_relid::bigint, 32), pg_catalog.int8and(floor, 4294967295)
     )
   );
-  perform pg_catalog.set_config(marker, own_id, true);
+  done := pg_catalog.set_config(marker, own_id, true);
   if coalesce(pg_catalog.textne(pg_catalog.current_setting('milepost.notify', true), 'off'), true)
     and pg_catalog.pg_try_advisory_xact_lock(pg_catalog.int8um(tg_relid::bigint))
   then
-    perform pg_catalog.pg_notify('milepost', '');
+    done := pg_catalog.pg_notify('milepost', '');
   end if;
   return null;
 end;
@@ -130,7 +136,6 @@ declare
   log_id constant oid := '"milepost".messages'::regclass;
   log_sequence constant regclass := '"milepost".messages_position_seq';
   newest bigint;
-  is_ahead boolean;
   held bigint[];
   drawn bigint;
 begin
@@ -141,23 +146,8 @@ begin
   end if;
   perform "milepost".refuse_unsafe_read();
 
-  -- One statement, so that its snapshot is older than the sequence's value: a row above that
-  -- value was not drawn from this sequence. Ordered, because for a plain EXISTS the planner,
-  -- until the table is analysed, expects to find such a row at once and scans it all.
-  select sequence.newest, (
-    select true
-    from "milepost".messages
-    where (transaction_id, "position") > (0, sequence.newest)
-    order by transaction_id, "position"
-    limit 1
-  ) is not null
-  into newest, is_ahead
-  from (select coalesce(pg_sequence_last_value(log_sequence), 0)) as sequence (newest);
-  if is_ahead then
-    raise exception 'the log holds positions above %, the last its sequence has drawn', newest
-      using errcode = 'MP003',
-      hint = 'The rows were restored or replicated without the sequence. Run: milepost rebase';
-  end if;
+  perform "milepost".refuse_foreign_rows();
+  newest := coalesce(pg_sequence_last_value(log_sequence), 0);
 
   select array_agg(objid::bigint) into held
   from pg_locks
@@ -297,6 +287,36 @@ begin
   end if;
   perform setval(log_sequence, newest + (1::bigint << 32));
   return format('the next position is %s', newest + (1::bigint << 32) + 1);
+end;
+$$;
+
+CREATE FUNCTION milepost.refuse_foreign_rows() RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+declare
+  newest bigint;
+  is_ahead boolean;
+begin
+  -- One statement, so that its snapshot is older than the sequence's value: a row above that
+  -- value was not drawn from this sequence. Ordered, because for a plain EXISTS the planner,
+  -- until the table is analysed, expects to find such a row at once and scans it all.
+  select sequence.newest, (
+    select true
+    from "milepost".messages
+    where (transaction_id, "position") > (0, sequence.newest)
+    order by transaction_id, "position"
+    limit 1
+  ) is not null
+  into newest, is_ahead
+  from (
+    select coalesce(pg_sequence_last_value('"milepost".messages_position_seq'), 0)
+  ) as sequence (newest);
+  if is_ahead then
+    raise exception 'the log holds positions above %, the last its sequence has drawn', newest
+      using errcode = 'MP003',
+      hint = 'The rows were restored or replicated without the sequence. Run: milepost rebase';
+  end if;
 end;
 $$;
 

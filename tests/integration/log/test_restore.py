@@ -277,6 +277,8 @@ def test_rows_without_their_sequence_are_detected_and_repaired(
         list(mp.read())
     with pytest.raises(LogRestored, match="Run: milepost rebase"):
         mp.horizon()
+    with mp.connect() as appender, pytest.raises(LogRestored, match="Run: milepost rebase"):
+        append(appender, Message("Would fill a gap", {}))
     conn.execute("select milepost.rebase()")
     assert positions_read(mp) == elder
     new = append(conn, Message("New", {}))

@@ -10,7 +10,6 @@ declare
   log_id constant oid := '{schema}.messages'::regclass;
   log_sequence constant regclass := '{schema}.messages_position_seq';
   newest bigint;
-  is_ahead boolean;
   held bigint[];
   drawn bigint;
 begin
@@ -21,23 +20,8 @@ begin
   end if;
   perform {schema}.refuse_unsafe_read();
 
-  -- One statement, so that its snapshot is older than the sequence's value: a row above that
-  -- value was not drawn from this sequence. Ordered, because for a plain EXISTS the planner,
-  -- until the table is analysed, expects to find such a row at once and scans it all.
-  select sequence.newest, (
-    select true
-    from {schema}.messages
-    where (transaction_id, "position") > (0, sequence.newest)
-    order by transaction_id, "position"
-    limit 1
-  ) is not null
-  into newest, is_ahead
-  from (select coalesce(pg_sequence_last_value(log_sequence), 0)) as sequence (newest);
-  if is_ahead then
-    raise exception 'the log holds positions above %, the last its sequence has drawn', newest
-      using errcode = 'MP003',
-      hint = 'The rows were restored or replicated without the sequence. Run: milepost rebase';
-  end if;
+  perform {schema}.refuse_foreign_rows();
+  newest := coalesce(pg_sequence_last_value(log_sequence), 0);
 
   select array_agg(objid::bigint) into held
   from pg_locks

@@ -1,0 +1,29 @@
+-- Rows above the sequence's value came without it: restored, or replicated. What is drawn now
+-- would fill gaps that readers have passed, or collide; so nothing is appended or read.
+create or replace function {schema}.refuse_foreign_rows() returns void
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  newest bigint;
+  is_ahead boolean;
+begin
+  -- One statement, so that its snapshot is older than the sequence's value: a row above that
+  -- value was not drawn from this sequence. Ordered, because for a plain EXISTS the planner,
+  -- until the table is analysed, expects to find such a row at once and scans it all.
+  select sequence.newest, (
+    select true
+    from {schema}.messages
+    where (transaction_id, "position") > (0, sequence.newest)
+    order by transaction_id, "position"
+    limit 1
+  ) is not null
+  into newest, is_ahead
+  from (
+    select coalesce(pg_sequence_last_value('{schema}.messages_position_seq'), 0)
+  ) as sequence (newest);
+  if is_ahead then
+    raise exception 'the log holds positions above %, the last its sequence has drawn', newest
+      using errcode = 'MP003',
+      hint = 'The rows were restored or replicated without the sequence. Run: milepost rebase';
+  end if;
+end;
+$$;
