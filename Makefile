@@ -30,7 +30,7 @@ schema: $(READY)
 	mv src/milepost/sql/schema.sql.new src/milepost/sql/schema.sql
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # Made anew only when what is to be installed has changed, so that a second run starts at once.
 $(READY): pyproject.toml constraints.txt

@@ -11,6 +11,10 @@ from benchmarks import (
     processor,
     processor_idle,
     processor_latency,
+    queue_drain,
+    queue_latency,
+    queue_put,
+    queue_take,
     read,
 )
 
@@ -25,6 +29,10 @@ FIGURES: tuple[Figure, ...] = (
     processor.FIGURE,
     processor_latency.FIGURE,
     processor_idle.FIGURE,
+    queue_put.FIGURE,
+    queue_take.FIGURE,
+    queue_latency.FIGURE,
+    queue_drain.FIGURE,
 )
 
 

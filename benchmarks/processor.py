@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from benchmarks.workbench import Workbench
     from milepost.db import Connection
-    from milepost.processors.definition import Handler
+    from milepost.handlers import Handler
     from milepost.records import RecordedMessage
 
 _BATCH = 500

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 
     from milepost.sql import LogOrder
 
-# The baseline of every append: the same columns, indexes, constraints and defaults, no trigger.
+# The baseline of every append and put: the same columns, indexes, constraints and defaults, no
+# trigger.
 _BARE = b"""
 create schema bare;
 create table bare.messages (like milepost.messages including all);
 alter table bare.messages alter transaction_id set default 0;
+create table bare.jobs (like milepost.jobs including all);
 """
 
 
@@ -42,15 +44,19 @@ class Workbench:
 
     @contextmanager
     def database(self, order: LogOrder = "append") -> Iterator[str]:
-        """The URL of a database of its own, with a log and the bare table `bare.messages`."""
-        name = sql.Identifier(f"milepost_bench_{uuid4().hex[:8]}")
-        self._execute(sql.SQL("create database {} template template0").format(name))
-        try:
-            url = make_conninfo(self.url, dbname=name.as_string(None).strip('"'))
+        """The URL of a database of its own, with Milepost's schema and its tables' bare copies."""
+        with self.empty_database() as url:
             with db.connect(url) as conn:
                 migrate.migrate(conn, order=order)
                 conn.execute(_BARE)
             yield url
+
+    @contextmanager
+    def empty_database(self) -> Iterator[str]:
+        name = sql.Identifier(f"milepost_bench_{uuid4().hex[:8]}")
+        self._execute(sql.SQL("create database {} template template0").format(name))
+        try:
+            yield make_conninfo(self.url, dbname=name.as_string(None).strip('"'))
         finally:
             self._execute(sql.SQL("drop database {} with (force)").format(name))
 

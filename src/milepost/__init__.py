@@ -3,17 +3,34 @@
 from milepost.app import Milepost
 from milepost.errors import MilepostError
 from milepost.log import append
-from milepost.records import Message, Position, RecordedMessage, Segment, key_hash
+from milepost.queue import Cancel, Cron, Defer, Repeat, Yield, put
+from milepost.records import (
+    Job,
+    Message,
+    Position,
+    RecordedMessage,
+    Segment,
+    TakenJob,
+    key_hash,
+)
 from milepost.retry import Retry
 
 __all__ = [
+    "Cancel",
+    "Cron",
+    "Defer",
+    "Job",
     "Message",
     "Milepost",
     "MilepostError",
     "Position",
     "RecordedMessage",
+    "Repeat",
     "Retry",
     "Segment",
+    "TakenJob",
+    "Yield",
     "append",
     "key_hash",
+    "put",
 ]

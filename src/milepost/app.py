@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
-from milepost import db, log, sql
+from milepost import db, log, queue, sql
 from milepost import migrate as migrations
 from milepost.embedded import EmbeddedServer
 from milepost.errors import UnknownProcessor
@@ -23,12 +23,14 @@ from milepost.processors import (
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+    from datetime import timedelta
     from typing import Unpack
 
     from milepost.db import AsyncConnection, Connection
-    from milepost.processors.definition import Handler, Options
-    from milepost.processors.session import Until
-    from milepost.records import Message, Position, RecordedMessage, Segment
+    from milepost.handlers import Handler
+    from milepost.processors.definition import Options
+    from milepost.processors.group import Runnable, Until
+    from milepost.records import Job, Message, Position, RecordedMessage, Segment
 
 DEFAULT_DIRECTORY = Path(".milepost")
 _LIBPQ_VARIABLES = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGSERVICE")
@@ -54,6 +56,8 @@ class Milepost:
         self._url = url if url is not None else find_url(os.environ, directory)
         self._is_checked = False
         self._processors: dict[str, Processor] = {}
+        self._workers: dict[str, queue.Worker] = {}
+        self._schedules: dict[str, queue.Schedule] = {}
 
     @contextmanager
     def connect(self) -> Iterator[Connection]:
@@ -142,22 +146,95 @@ class Milepost:
         """The processors of this application, by name."""
         return self._processors
 
+    @overload
+    def put(self, conn: Connection, *jobs: Job) -> list[int]: ...
+    @overload
+    def put(self, conn: AsyncConnection, *jobs: Job) -> Awaitable[list[int]]: ...
+    def put(
+        self, conn: Connection | AsyncConnection, *jobs: Job
+    ) -> list[int] | Awaitable[list[int]]:
+        """`milepost.put` with this instance's schema."""
+        return queue.put(conn, *jobs, schema=self.schema)
+
+    def worker(
+        self, channel: str, **options: Unpack[queue.Options]
+    ) -> Callable[[Handler], queue.Worker]:
+        """Make a handler a worker: `@mp.worker("emails")`, or `"tenant.*"` for a family of
+        channels.
+
+        `handler(job)`: returning completes the job, raising tries it again later; see `Defer`
+        and `Cancel`. `handler(job, tx)`: `tx` is a psycopg connection in the transaction that
+        also completes the job.
+        """
+
+        def register(handler: Handler) -> queue.Worker:
+            if channel in self._workers:
+                raise ValueError(f"There is a worker for {channel!r} already.")
+            definition = queue.Definition(queue.WorkerOptions(channel, **options), handler)
+            self._workers[channel] = queue.Worker(definition, self._url, self.schema)
+            return self._workers[channel]
+
+        return register
+
+    @property
+    def workers(self) -> Mapping[str, queue.Worker]:
+        """The workers of this application, by their channels."""
+        return self._workers
+
+    def set_channel(
+        self,
+        name: str,
+        *,
+        max_concurrency: int | None = None,
+        release_interval: timedelta | None = None,
+        max_size: int | None = None,
+        paused: bool = False,
+    ) -> None:
+        """Set the whole policy of a channel; what is left out is unlimited. At once."""
+        policy = queue.Policy(max_concurrency, release_interval, max_size, paused)
+        with self.connect() as conn:
+            queue.set_channel(conn, name, policy, self.schema)
+
+    def schedule(self, name: str, when: queue.Repeat | queue.Cron, job: Job) -> None:
+        """Put the job at every tick, exactly once, as long as an application with schedules
+        runs. Registered when this one runs; a changed one replaces what was registered."""
+        if name in self._schedules:
+            raise ValueError(f"There is a schedule {name!r} already.")
+        self._schedules[name] = queue.Schedule(name, when, job)
+
     def run(
         self,
         only: Sequence[str] | None = None,
         until: Until = "stopped",
         stop_seconds: float = 30.0,
     ) -> None:
-        """Run the processors, all or some, until SIGTERM or SIGINT, or until caught up."""
-        chosen = [self._named(name) for name in (self._processors if only is None else only)]
-        group = Group(chosen, stop_seconds)
+        """Run the processors and workers, all or some, until SIGTERM or SIGINT; or until the
+        processors have caught up and the workers' channels are drained."""
+        members = self.members(only)
+        group = Group(members, stop_seconds)
         with stopping_on_signals(group.stop):
             group.run(until)
+            # The processors may have put jobs after the workers had found nothing more.
+            workers = [member for member in members if isinstance(member, queue.Worker)]
+            if 0 < len(workers) < len(members) and not group.stop.is_set():
+                Group(workers, stop_seconds, group.stop).run(until)
 
-    def _named(self, name: str) -> Processor:
-        if name not in self._processors:
-            raise UnknownProcessor(name, sorted(self._processors))
-        return self._processors[name]
+    def members(self, only: Sequence[str] | None = None) -> list[Runnable]:
+        """What `run` runs: processors, workers, and the scheduler if there are schedules."""
+        if only is not None:
+            return [member for name in only for member in self._named(name)]
+        members: list[Runnable] = [*self._processors.values(), *self._workers.values()]
+        if self._schedules:
+            schedules = list(self._schedules.values())
+            members.append(queue.Scheduler(schedules, self._url, self.schema))
+        return members
+
+    def _named(self, name: str) -> list[Runnable]:
+        rooms = (self._processors, self._workers)
+        found: list[Runnable] = [known[name] for known in rooms if name in known]
+        if not found:
+            raise UnknownProcessor(name, sorted({*self._processors, *self._workers}))
+        return found
 
     def horizon(self) -> Position:
         """The highest position below which nothing can appear any more."""

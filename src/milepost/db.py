@@ -44,11 +44,22 @@ def connect(url: str, *, application_name: str = "milepost") -> Connection:
     return conn
 
 
+def connect_pooled(url: str, *, application_name: str = "milepost") -> Connection:
+    """The same without session state and without prepared statements, for PgBouncer's transaction
+    pooling. The isolation is the server's default."""
+    return psycopg.connect(conninfo(url, application_name), autocommit=True, prepare_threshold=None)
+
+
 async def connect_async(url: str, *, application_name: str = "milepost") -> AsyncConnection:
     """The same for coroutines, on the event loop that runs this."""
     conn = await psycopg.AsyncConnection.connect(conninfo(url, application_name), autocommit=True)
     await conn.execute(sql.query("session_read_committed"))
     return conn
+
+
+async def connect_pooled_async(url: str, *, application_name: str) -> AsyncConnection:
+    info = conninfo(url, application_name)
+    return await psycopg.AsyncConnection.connect(info, autocommit=True, prepare_threshold=None)
 
 
 def detect_dead_peers(conn: Connection) -> None:

@@ -92,6 +92,26 @@ class PayloadTooLarge(MilepostError):
     sqlstate = "MP004"
 
 
+class InvalidJob(MilepostError):
+    """A job that cannot be put; raised before anything is written."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        self.field, self.reason = field, reason
+        super().__init__(f"The job cannot be put: {field} {reason}")
+
+
+class ChannelFull(MilepostError):
+    """A put would exceed the `max_size` of its channel; nothing was put."""
+
+    sqlstate = "MP005"
+
+
+class UnsafeTake(MilepostError):
+    """Taking jobs above READ COMMITTED, where the limits of channels would not hold."""
+
+    sqlstate = "MP006"
+
+
 class UnreadableJson(MilepostError):
     """A message, appended by plain SQL, whose JSON Python cannot hold."""
 
@@ -175,7 +195,7 @@ class HandlerFailed(ProcessorError):
 
 
 class UnknownProcessor(MilepostError):
-    """No processor of that name."""
+    """No processor (nor worker, where both were asked for) of that name."""
 
     def __init__(self, name: str, known: list[str]) -> None:
         self.name, self.known = name, known
@@ -204,6 +224,14 @@ class UnknownDeadLetter(MilepostError):
     def __init__(self, id_: int) -> None:
         self.id = id_
         super().__init__(f"There is no dead letter {id_}. See: milepost dead-letters list")
+
+
+class UnknownJob(MilepostError):
+    """No job of that id."""
+
+    def __init__(self, id_: int) -> None:
+        self.id = id_
+        super().__init__(f"There is no job {id_}. See: milepost queue list")
 
 
 class AppNotFound(MilepostError):

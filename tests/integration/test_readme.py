@@ -29,4 +29,5 @@ def test_the_first_example_runs_twice(url: str, conn: Connection, tmp_path: Path
         )
         assert result.returncode == 0, result.stderr
         assert result.stdout.count("OrderPlaced") == appended
+        assert result.stdout.count("mail to ada@example.com") == 1
     assert conn.execute("select sum(total) from revenue").fetchone() == (84,)

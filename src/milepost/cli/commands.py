@@ -8,12 +8,14 @@ import typer
 
 from milepost.cli import (
     append,
+    channels,
     dead_letters,
     demo,
     doctor,
     embedded,
     migrate,
     processors,
+    queue,
     read,
     rebase,
     run,
@@ -36,6 +38,8 @@ app.command("doctor")(doctor.command)
 app.command("rebase")(rebase.command)
 app.command("demo")(demo.command)
 app.add_typer(processors.app, name="processors")
+app.add_typer(queue.app, name="queue")
+app.add_typer(channels.app, name="channels")
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(embedded.app, name="embedded")
 

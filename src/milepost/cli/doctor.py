@@ -1,8 +1,8 @@
-"""`milepost doctor`: how the log is, and who holds its horizon back."""
+"""`milepost doctor`: how the log and the queue are, and who holds the horizon back."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,11 +11,16 @@ from milepost import sql
 from milepost.cli import options
 from milepost.cli.database import open_log
 from milepost.cli.output import console, count, duration, print_json, shortened
+from milepost.log.diagnosis import Problem
+from milepost.queue import admin, invariants
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from milepost.log.diagnosis import Diagnosis, Holder, Problem
+    from milepost.app import Milepost
+    from milepost.log.diagnosis import Diagnosis, Holder
+    from milepost.queue.admin import QueueStatus
+    from milepost.queue.invariants import Fault
 
 _STYLES = {"ok": "green", "problem": "bold red", "note": "yellow"}
 _WIDTH = 76
@@ -27,20 +32,50 @@ def command(
     warn_seconds: Annotated[
         float, typer.Option(min=0, help="Held back longer than this is a problem.")
     ] = 10.0,
+    late_seconds: Annotated[
+        float, typer.Option(min=0, help="Jobs that nobody looked after for longer are a problem.")
+    ] = invariants.LATE_SECONDS,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Mend first what can be mended in the queue.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show how the log is and who holds its horizon back. Exits with 1 if there is a problem."""
-    diagnosis = open_log(url, schema).diagnose()
+    """Show how the log and the queue are, and who holds the horizon back. Exits with 1 if there
+    is a problem."""
+    mp = open_log(url, schema)
+    diagnosis = mp.diagnose()
     problems = diagnosis.problems(warn_seconds)
+    queue = None if diagnosis.contents is None else _queue(mp, late_seconds, repair=repair)
+    if queue is not None:
+        problems += [problem_of(fault) for fault in queue.faults]
     if as_json:
-        print_json(as_document(diagnosis, problems))
+        print_json(as_document(diagnosis, problems, queue))
     else:
-        _print(diagnosis, problems)
+        _print(diagnosis, problems, queue)
     if problems:
         raise typer.Exit(1)
 
 
-def as_document(diagnosis: Diagnosis, problems: list[Problem]) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """How the queue is, and what is wrong with it."""
+
+    status: QueueStatus
+    faults: list[Fault]
+
+    def line(self) -> str:
+        status = self.status
+        waiting = count(status.ready + status.scheduled, "job")
+        return f"{waiting} waiting, {status.running:,} running, {status.dead:,} dead"
+
+
+def problem_of(fault: Fault) -> Problem:
+    return Problem("queue", fault.what[0].upper() + fault.what[1:], "milepost doctor --repair")
+
+
+def as_document(
+    diagnosis: Diagnosis, problems: list[Problem], queue: Queue | None = None
+) -> dict[str, Any]:
     contents, horizon = diagnosis.contents, diagnosis.horizon
     return {
         "ok": not problems,
@@ -58,6 +93,8 @@ def as_document(diagnosis: Diagnosis, problems: list[Problem]) -> dict[str, Any]
         "is_held": horizon and horizon.is_held,
         "held_seconds": diagnosis.held_seconds,
         "holders": [asdict(holder) for holder in diagnosis.holders],
+        "queue": queue and asdict(queue.status),
+        "queue_faults": queue and [asdict(fault) for fault in queue.faults],
     }
 
 
@@ -90,6 +127,14 @@ def holder_lines(holder: Holder, database: str) -> Iterator[str]:
     yield f"end it{place}: {holder.remedy}"
 
 
+def _queue(mp: Milepost, late_seconds: float, *, repair: bool) -> Queue:
+    with mp.connect() as conn:
+        if repair:
+            invariants.repair(conn, mp.schema)
+        faults = invariants.check(conn, late_seconds, mp.schema)
+        return Queue(admin.summary(conn, mp.schema), faults)
+
+
 def _schema(diagnosis: Diagnosis) -> str:
     if diagnosis.migration is None:
         return f"{diagnosis.schema} is not there"
@@ -115,10 +160,11 @@ def _horizon(diagnosis: Diagnosis) -> str:
     return f"{position}, held{age} by {count(len(diagnosis.holders), 'transaction')}"
 
 
-def _print(diagnosis: Diagnosis, problems: list[Problem]) -> None:
+def _print(diagnosis: Diagnosis, problems: list[Problem], queue: Queue | None) -> None:
     out = console()
     bad = {problem.area for problem in problems}
-    for area, text in fact_lines(diagnosis):
+    queue_lines = [] if queue is None else [("queue", queue.line())]
+    for area, text in [*fact_lines(diagnosis), *queue_lines]:
         status = "problem" if area in bad else "ok"
         out.print(f"{status:8}", style=_STYLES[status], end="")
         out.print(f" {area:8} {text}", soft_wrap=True)

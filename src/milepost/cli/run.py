@@ -1,4 +1,4 @@
-"""`milepost run app:mp`: run an application's processors in one process."""
+"""`milepost run app:mp`: run an application's processors and workers in one process."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def command(
         str, typer.Argument(metavar="MODULE:NAME", help="Where the Milepost instance is: app:mp.")
     ],
     only: Annotated[
-        list[str] | None, typer.Option("--only", help="This processor only. Repeatable.")
+        list[str] | None, typer.Option("--only", help="This processor or worker only. Repeatable.")
     ] = None,
     until: Annotated[
-        Literal["stopped", "caught_up"], typer.Option(help="When to end by itself.")
+        Literal["stopped", "caught_up", "drained"], typer.Option(help="When to end by itself.")
     ] = "stopped",
     stop_seconds: Annotated[
         float, typer.Option(min=0, help="How long a batch in hand may take to end.")
@@ -33,16 +33,20 @@ def command(
         typer.Option(help="debug shows a line a batch, info one at every change of state."),
     ] = "info",
 ) -> None:
-    """Run an application's processors until SIGTERM or Ctrl-C; the batch in hand is finished."""
+    """Run an application's processors and workers until SIGTERM or Ctrl-C; what is in hand is
+    finished."""
     logging.basicConfig(
         stream=sys.stderr,
         level=log_level.upper(),
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
     )
     mp = load(application)
-    if not mp.processors:
-        raise AppNotFound(f"{application} has no processors. Make one with @mp.processor(...).")
-    say(f"running {', '.join(only or mp.processors)}")
+    if not (members := mp.members()):
+        raise AppNotFound(
+            f"{application} has no processors, workers or schedules. Make one with "
+            "@mp.processor(...) or @mp.worker(...)."
+        )
+    say(f"running {', '.join(only or [member.name for member in members])}")
     mp.run(only or None, until, stop_seconds)
 
 

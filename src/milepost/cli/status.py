@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import typer
 
 from milepost import sql
-from milepost.cli import doctor, options, processors
+from milepost.cli import doctor, options, processors, queue
 from milepost.cli.database import open_log
 from milepost.cli.output import print_json
 from milepost.processors import admin
+from milepost.queue import admin as queue_admin
 
 
 def command(
@@ -16,16 +19,18 @@ def command(
     schema: options.Schema = sql.DEFAULT_SCHEMA,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show the log, its horizon, and where every processor stands."""
+    """Show the log, its horizon, where every processor stands, and the queue."""
     mp = open_log(url, schema)
     with mp.connect() as conn:
         found = admin.list_processors(conn, schema)
+        jobs = queue_admin.summary(conn, schema)
     diagnosis = mp.diagnose()
     if as_json:
         print_json(
             {
                 "log": doctor.as_document(diagnosis, diagnosis.problems(10.0)),
                 "processors": [processors.as_document(status) for status in found],
+                "queue": asdict(jobs),
             }
         )
         return
@@ -33,3 +38,6 @@ def command(
         typer.echo(f"{area:8} {text}")
     typer.echo()
     processors.print_table(found)
+    typer.echo("\nqueue")
+    for line in queue.summary_lines(jobs):
+        typer.echo(f"  {line}")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Counting fewer rows than this takes a few milliseconds.
 COUNT_UP_TO = 10_000
-Area: TypeAlias = Literal["server", "schema", "log", "horizon"]
+Area: TypeAlias = Literal["server", "schema", "log", "horizon", "queue"]
 
 
 @dataclass(frozen=True, slots=True)

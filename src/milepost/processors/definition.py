@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Literal, TypeAlias, TypedDict
 
 from milepost.checkpoints import CheckpointKey
+from milepost.handlers import Handler, is_async
 from milepost.log import Selection, Start
 from milepost.retry import Retry
 
-Handler: TypeAlias = Callable[..., Any]
 Handle: TypeAlias = Literal["batch", "message"]
 Delivery: TypeAlias = Literal["exactly_once", "at_least_once"]
 OnConflict: TypeAlias = Literal["standby", "stop"]
@@ -125,9 +123,4 @@ class Definition:
 
     @property
     def is_async(self) -> bool:
-        handler = self.handler
-        while isinstance(handler, partial):
-            handler = handler.func
-        return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
-            getattr(handler, "__call__", None)  # noqa: B004 - an object with an async __call__
-        )
+        return is_async(self.handler)

@@ -8,17 +8,15 @@ follows it.
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import psycopg
-from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from milepost.checkpoints import Answer
 from milepost.db import Statement
-from milepost.errors import ConnectionUnusable
+from milepost.handlers import refuse_broken, refuse_unfinished
 from milepost.processors.conflict import guarding
 
 if TYPE_CHECKING:
@@ -158,29 +156,3 @@ def calls(
 def answer_of(row: tuple[int, ...] | None) -> Answer:
     """No row: what was to be claimed is no longer there."""
     return Answer.MISSING if row is None else Answer(row[0])
-
-
-def refuse_unfinished(result: object) -> None:
-    """A coroutine that nobody awaits, or a generator that nobody walks through, has done nothing,
-    and its messages would be lost."""
-    if inspect.isgenerator(result) or inspect.isasyncgen(result):
-        raise TypeError("The handler holds a yield, so that calling it does nothing: remove it.")
-    if not inspect.isawaitable(result):
-        return
-    if inspect.iscoroutine(result):
-        result.close()
-    raise TypeError(
-        "The handler returned an awaitable and has done nothing yet: declare it with async def "
-        "(a decorator may hide that it is)."
-    )
-
-
-def refuse_broken(conn: Connection | AsyncConnection) -> None:
-    """The server answers the COMMIT of a failed transaction with a rollback and no error, so a
-    handler that hides an error from us must not get that far."""
-    if conn.info.transaction_status != TransactionStatus.INTRANS:
-        raise ConnectionUnusable(
-            "The handler left its transaction failed or ended: it caught an error of the database "
-            "and went on, or ended the transaction in SQL. Use `with tx.transaction():` around "
-            "what may fail."
-        )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from milepost import sql
 from milepost.errors import HandlerFailed
+from milepost.handlers import storable
 from milepost.processors.conflict import Conflict, GuardFailed
 
 if TYPE_CHECKING:
@@ -90,8 +91,3 @@ def handler_failed(options: ProcessorOptions, failure: Failure) -> HandlerFailed
 def set_aside_statement(options: ProcessorOptions, failure: Failure, schema: str) -> Statement:
     parameters = failure.parameters() | {"processor": options.name, "version": options.version}
     return sql.query("dead_letter_put", schema), parameters
-
-
-def storable(text: str) -> str:
-    """As PostgreSQL's text can hold it: an error may quote what it choked on."""
-    return text.replace("\0", "\\0").encode(errors="backslashreplace").decode()

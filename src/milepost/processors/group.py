@@ -1,4 +1,4 @@
-"""Run several processors in one process, until all have ended or a stop is asked for."""
+"""Run processors and workers in one process, until all have ended or a stop is asked for."""
 
 from __future__ import annotations
 
@@ -10,30 +10,35 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import Any, Literal, Protocol, TypeAlias
 
 from milepost.errors import StopTimedOut
 
-if TYPE_CHECKING:
-    from milepost.processors.processor import Processor
-    from milepost.processors.session import Until
-
 log = logging.getLogger("milepost.processors")
+Until: TypeAlias = Literal["stopped", "caught_up", "drained"]
+
+
+class Runnable(Protocol):
+    """What can run until a stop is asked for, or until there is nothing to do for it now."""
+
+    @property
+    def name(self) -> str: ...
+    def run(self, until: Any, stop: threading.Event) -> None: ...
 
 
 @dataclass(slots=True)
 class Group:
     """A thread each. The first that fails stops the others, and its error is raised."""
 
-    processors: Sequence[Processor]
+    members: Sequence[Runnable]
     stop_seconds: float = 30.0
     stop: threading.Event = field(default_factory=threading.Event)
     _errors: list[BaseException] = field(default_factory=list, init=False)
 
     def run(self, until: Until = "stopped") -> None:
         threads = [
-            threading.Thread(target=self._run, args=(p, until), name=p.name, daemon=True)
-            for p in self.processors
+            threading.Thread(target=self._run, args=(m, until), name=m.name, daemon=True)
+            for m in self.members
         ]
         for thread in threads:
             thread.start()
@@ -41,9 +46,9 @@ class Group:
         if self._errors:
             raise self._errors[0]
 
-    def _run(self, processor: Processor, until: Until) -> None:
+    def _run(self, member: Runnable, until: Until) -> None:
         try:
-            processor.run(until, self.stop)
+            member.run(until, self.stop)
         except BaseException as error:  # noqa: BLE001 - raised by `run`, in the caller's thread
             self._errors.append(error)
             self.stop.set()
@@ -61,7 +66,8 @@ class Group:
         if late := [thread.name for thread in threads if thread.is_alive()]:
             raise StopTimedOut(
                 f"{', '.join(late)} did not finish within {self.stop_seconds:g} s. What was in "
-                "hand is rolled back as the process ends; the checkpoint stands before it."
+                "hand is rolled back as the process ends; checkpoints stand before it, and jobs "
+                "run again when their locks expire."
             )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from milepost import sql
 from milepost.db import one, translated
-from milepost.processors.failure import storable
+from milepost.handlers import storable
 from milepost.records import Position
 
 if TYPE_CHECKING:

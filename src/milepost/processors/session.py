@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from milepost.processors.definition import Definition, ProcessorOptions
     from milepost.records import Position
 
-Until: TypeAlias = Literal["stopped", "caught_up"]
+Until: TypeAlias = Literal["stopped", "caught_up", "drained"]  # the last two are the same here
 STOP_SECONDS = 0.5  # the longest that a processor with nothing to do takes to notice a stop
 
 
@@ -113,7 +113,7 @@ class Session:
             before, batch = reader.after, reader.read()
             self._delivery.deliver(batch)
             self._report(batch)
-            if until == "caught_up" and not batch.is_full:
+            if until != "stopped" and not batch.is_full:
                 self._delivery.drain(batch.reached)
                 return
             wait_seconds, pace = pace.after(

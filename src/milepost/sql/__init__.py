@@ -46,6 +46,7 @@ def render(text: str, schema: str, order: LogOrder = "append") -> str:
     return (
         text.replace("{schema}", f'"{schema}"')
         .replace("{channel}", f"'{schema}'")
+        .replace("{queue}", f'"{schema}_queue"')
         .replace("{order}", order)
     )
 

@@ -3,6 +3,15 @@
 
 CREATE SCHEMA milepost;
 
+CREATE TYPE milepost.job_status AS ENUM (
+    'ready',
+    'scheduled',
+    'running',
+    'dead',
+    'done',
+    'cancelled'
+);
+
 CREATE TYPE milepost."position" AS (
 	transaction_id bigint,
 	"position" bigint
@@ -11,6 +20,13 @@ CREATE TYPE milepost."position" AS (
 CREATE TYPE milepost.segment AS (
 	id integer,
 	mask integer
+);
+
+CREATE TYPE milepost.verdict AS ENUM (
+    'done',
+    'stale',
+    'gone',
+    'cancelled'
 );
 
 CREATE FUNCTION milepost.append(type text, data json, key text DEFAULT NULL::text, topic text DEFAULT 'default'::text, metadata json DEFAULT '{}'::json, id uuid DEFAULT NULL::uuid) RETURNS milepost."position"
@@ -128,6 +144,381 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.cancel(ids bigint[]) RETURNS SETOF milepost.verdict
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  finished bigint[];
+  asked_to_stop bigint[];
+begin
+  perform "milepost".lock_jobs(cancel.ids);
+  with kept as (
+    update "milepost".jobs as j
+    set status = 'cancelled', is_cancelled = true,
+      finished_at = clock_timestamp(), kept_until = clock_timestamp() + j.keep_for
+    where j.id = any(cancel.ids) and j.status in ('ready', 'scheduled', 'dead')
+      and j.keep_for is not null
+    returning j.id
+  ),
+  deleted as (
+    delete from "milepost".jobs as j
+    where j.id = any(cancel.ids) and j.status in ('ready', 'scheduled', 'dead')
+      and j.keep_for is null
+    returning j.id
+  )
+  select array(select id from kept union all select id from deleted) into finished;
+  with asked as (
+    update "milepost".jobs as j
+    set is_cancelled = true
+    where j.id = any(cancel.ids) and j.locked_until is not null
+    returning j.id
+  )
+  select array(select id from asked) into asked_to_stop;
+  return query
+  select case
+      when a.id = any(finished) then 'done'
+      when a.id = any(asked_to_stop) then 'cancelled'
+      else 'gone'
+    end::"milepost".verdict
+  from unnest(cancel.ids) with ordinality as a (id, number)
+  order by a.number;
+end;
+$$;
+
+CREATE FUNCTION milepost.cancel_running(ids bigint[], attempts integer[], errors text[] DEFAULT NULL::text[]) RETURNS SETOF milepost.verdict
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  changed bigint[];
+  changed_attempts integer[];
+begin
+  with asked as materialized (
+    select a.id, a.attempt, a.error
+    from unnest(cancel_running.ids, cancel_running.attempts, cancel_running.errors)
+      as a (id, attempt, error)
+    order by a.id
+  ),
+  ended as (
+    update "milepost".jobs as j
+    set status = 'cancelled', is_cancelled = true, locked_until = null,
+      last_error = coalesce(asked.error, j.last_error),
+      finished_at = clock_timestamp(),
+      kept_until = clock_timestamp() + coalesce(j.keep_for, interval '0')
+    from asked
+    where j.id = asked.id and j.attempt = asked.attempt and j.locked_until is not null
+    returning j.id, j.attempt
+  )
+  select array_agg(id), array_agg(attempt) from ended into changed, changed_attempts;
+  return query
+  select * from "milepost".verdicts(cancel_running.ids, cancel_running.attempts, changed, changed_attempts);
+end;
+$$;
+
+CREATE FUNCTION milepost.channels_with_room(pattern text, after text, max_count integer) RETURNS TABLE(channel text, head_priority smallint, head_run_at timestamp with time zone, head_id bigint)
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_material TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  is_prefix constant boolean := right(channels_with_room.pattern, 1) = '*';
+  -- A channel's name is not empty: a star alone begins with whatever there is.
+  prefix constant text collate "C" := left(channels_with_room.pattern, -1);
+  start constant text collate "C" := coalesce(channels_with_room.after, '');
+begin
+  if not is_prefix then
+    channels_with_room.channel := channels_with_room.pattern;
+    return next;
+    return;
+  end if;
+  return query
+  with recursive visited (channel, priority, run_at, id, is_second) as (
+    (
+      select first.* from (
+        (select j.channel, j.priority, j.run_at, j.id, false as is_second from "milepost".jobs as j
+          where j.status = 'ready' and j.channel > start and j.channel >= prefix
+          order by j.channel, j.priority, j.run_at, j.id limit 1)
+        union all
+        (select j.channel, j.priority, j.run_at, j.id, true from "milepost".jobs as j
+          where j.status = 'ready' and j.channel >= prefix
+          order by j.channel, j.priority, j.run_at, j.id limit 1)
+      ) as first
+      where starts_with(first.channel, prefix)
+      limit 1
+    )
+    union all
+    select next.*
+    from visited as v
+    cross join lateral (
+      select found.* from (
+        (select j.channel, j.priority, j.run_at, j.id, v.is_second from "milepost".jobs as j
+          where j.status = 'ready' and j.channel > v.channel
+          order by j.channel, j.priority, j.run_at, j.id limit 1)
+        union all
+        (select j.channel, j.priority, j.run_at, j.id, true from "milepost".jobs as j
+          where not v.is_second and j.status = 'ready' and j.channel >= prefix
+          order by j.channel, j.priority, j.run_at, j.id limit 1)
+      ) as found
+      where starts_with(found.channel, prefix)
+      limit 1
+    ) as next
+    where not next.is_second or next.channel <= start
+  )
+  select v.channel::text, v.priority, v.run_at, v.id
+  from visited as v
+  left join "milepost".channels as c on c.name = v.channel
+  where c.name is null
+    or not c.is_paused
+      and (c.release_interval is null or c.next_release_at <= clock_timestamp())
+      and (
+        c.max_concurrency is null
+        or c.max_concurrency > (
+          select count(*) from "milepost".jobs as r
+          where r.status = 'running' and r.channel = v.channel and r.taken >= c.oldest_running
+        )
+      )
+  limit channels_with_room.max_count;
+end;
+$$;
+
+CREATE FUNCTION milepost.complete(ids bigint[], attempts integer[], results bytea[] DEFAULT NULL::bytea[]) RETURNS SETOF milepost.verdict
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  finished bigint[];
+  finished_attempts integer[];
+begin
+  if complete.results is not null then
+    perform "milepost".lock_jobs(complete.ids);
+  end if;
+  with asked as materialized (
+    select a.id, a.attempt from unnest(complete.ids, complete.attempts) as a (id, attempt)
+    order by a.id
+  ),
+  deleted as (
+    delete from "milepost".jobs as j using asked
+    where j.id = asked.id and j.attempt = asked.attempt and j.locked_until is not null
+      and j.keep_for is null
+    returning j.id, j.attempt
+  )
+  select array_agg(id), array_agg(attempt) from deleted into finished, finished_attempts;
+  if cardinality(finished) = cardinality(complete.ids) then
+    return query select 'done'::"milepost".verdict from unnest(complete.ids);
+    return;
+  end if;
+
+  with asked as materialized (
+    select a.id, a.attempt, a.result
+    from unnest(complete.ids, complete.attempts, complete.results) as a (id, attempt, result)
+    order by a.id
+  ),
+  kept as (
+    update "milepost".jobs as j
+    set status = 'done', result = asked.result, locked_until = null,
+      finished_at = clock_timestamp(), kept_until = clock_timestamp() + j.keep_for
+    from asked
+    where j.id = asked.id and j.attempt = asked.attempt and j.locked_until is not null
+      and j.keep_for is not null
+    returning j.id, j.attempt
+  )
+  select finished || array_agg(id), finished_attempts || array_agg(attempt)
+  from kept into finished, finished_attempts;
+  return query
+  select *
+  from "milepost".verdicts(complete.ids, complete.attempts, finished, finished_attempts);
+end;
+$$;
+
+CREATE FUNCTION milepost.defer(ids bigint[], attempts integer[], delays interval[] DEFAULT NULL::interval[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], states bytea[] DEFAULT NULL::bytea[]) RETURNS SETOF milepost.verdict
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  changed bigint[];
+  changed_attempts integer[];
+begin
+  with asked as materialized (
+    select
+      a.id, a.attempt, a.state,
+      coalesce(a.run_at, clock_timestamp() + coalesce(a.delay, interval '0')) as run_at
+    from unnest(defer.ids, defer.attempts, defer.delays, defer.run_ats, defer.states)
+      as a (id, attempt, delay, run_at, state)
+    order by a.id
+  ),
+  deferred as (
+    update "milepost".jobs as j
+    set status = case
+        when j.is_cancelled then 'cancelled'
+        when asked.run_at > clock_timestamp() then 'scheduled'
+        else 'ready'
+      end::"milepost".job_status,
+      run_at = asked.run_at,
+      state = coalesce(asked.state, j.state),
+      locked_until = null,
+      finished_at = case when j.is_cancelled then clock_timestamp() end,
+      kept_until = case
+        when j.is_cancelled then clock_timestamp() + coalesce(j.keep_for, interval '0')
+      end
+    from asked
+    where j.id = asked.id and j.attempt = asked.attempt and j.locked_until is not null
+    returning j.id, j.attempt
+  )
+  select array_agg(id), array_agg(attempt) from deferred into changed, changed_attempts;
+  return query
+  select * from "milepost".verdicts(defer.ids, defer.attempts, changed, changed_attempts);
+end;
+$$;
+
+CREATE FUNCTION milepost.fail(ids bigint[], attempts integer[], delays interval[] DEFAULT NULL::interval[], errors text[] DEFAULT NULL::text[], finals boolean[] DEFAULT NULL::boolean[]) RETURNS SETOF milepost.verdict
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  changed bigint[];
+  changed_attempts integer[];
+begin
+  with asked as materialized (
+    select
+      a.id, a.attempt, a.error, coalesce(a.delay, interval '0') as delay,
+      coalesce(a.is_final, false) as is_final
+    from unnest(fail.ids, fail.attempts, fail.delays, fail.errors, fail.finals)
+      as a (id, attempt, delay, error, is_final)
+    order by a.id
+  ),
+  failed as (
+    update "milepost".jobs as j
+    set status = case
+        when j.is_cancelled then 'cancelled'
+        when asked.is_final or j.failures + 1 >= j.max_attempts then 'dead'
+        when asked.delay > interval '0' then 'scheduled'
+        else 'ready'
+      end::"milepost".job_status,
+      failures = j.failures + 1,
+      run_at = clock_timestamp() + asked.delay,
+      last_error = asked.error,
+      locked_until = null,
+      finished_at = case
+        when j.is_cancelled or asked.is_final or j.failures + 1 >= j.max_attempts
+        then clock_timestamp()
+      end,
+      kept_until = case
+        when j.is_cancelled then clock_timestamp() + coalesce(j.keep_for, interval '0')
+      end
+    from asked
+    where j.id = asked.id and j.attempt = asked.attempt and j.locked_until is not null
+    returning j.id, j.attempt
+  )
+  select array_agg(id), array_agg(attempt) from failed into changed, changed_attempts;
+  return query
+  select * from "milepost".verdicts(fail.ids, fail.attempts, changed, changed_attempts);
+end;
+$$;
+
+CREATE FUNCTION milepost.give_back(ids bigint[], attempts integer[]) RETURNS SETOF milepost.verdict
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  changed bigint[];
+  changed_attempts integer[];
+begin
+  with asked as materialized (
+    select a.id, a.attempt from unnest(give_back.ids, give_back.attempts) as a (id, attempt)
+    order by a.id
+  ),
+  given as (
+    update "milepost".jobs as j
+    set status = case when j.is_cancelled then 'cancelled' else 'ready' end::"milepost".job_status,
+      locked_until = null,
+      finished_at = case when j.is_cancelled then clock_timestamp() end,
+      kept_until = case
+        when j.is_cancelled then clock_timestamp() + coalesce(j.keep_for, interval '0')
+      end
+    from asked
+    where j.id = asked.id and j.attempt = asked.attempt and j.locked_until is not null
+    returning j.id, j.attempt
+  )
+  select array_agg(id), array_agg(attempt) from given into changed, changed_attempts;
+  if cardinality(changed) > 0 then
+    perform pg_notify(concat('milepost', '_queue'), '');
+  end if;
+  return query
+  select * from "milepost".verdicts(give_back.ids, give_back.attempts, changed, changed_attempts);
+end;
+$$;
+
+CREATE FUNCTION milepost.heartbeat(ids bigint[], attempts integer[], lock_for interval, progress bytea[] DEFAULT NULL::bytea[]) RETURNS SETOF milepost.verdict
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+begin
+  return query
+  with asked as materialized (
+    select * from unnest(heartbeat.ids, heartbeat.attempts, heartbeat.progress) with ordinality
+      as a (id, attempt, progress, number)
+  ),
+  held as materialized (
+    select j.id, j.attempt, asked.progress from "milepost".jobs as j
+    join asked on j.id = asked.id and j.attempt = asked.attempt
+    where j.locked_until is not null
+    for update of j skip locked
+  ),
+  extended as (
+    update "milepost".jobs as j
+    set locked_until = clock_timestamp() + heartbeat.lock_for,
+      progress = coalesce(held.progress, j.progress)
+    from held
+    where j.id = held.id
+    returning j.id, j.attempt, j.is_cancelled
+  )
+  select case
+      when extended.is_cancelled then 'cancelled'
+      when extended.id is not null then 'done'
+      when j.id is null or j.status in ('done', 'cancelled') then 'gone'
+      when j.attempt = asked.attempt and j.status = 'running' then 'done'
+      else 'stale'
+    end::"milepost".verdict
+  from asked
+  left join extended on extended.id = asked.id and extended.attempt = asked.attempt
+  left join "milepost".jobs as j on j.id = asked.id
+  order by asked.number;
+end;
+$$;
+
 CREATE FUNCTION milepost.horizon() RETURNS milepost."position"
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -210,6 +601,60 @@ CREATE FUNCTION milepost.key_hash(key text) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE WHEN (key IS NULL) THEN (0)::bigint ELSE ((('x'::text || encode(SUBSTRING(sha256(convert_to(key, 'UTF8'::name)) FROM 1 FOR 4), 'hex'::text)))::bit(32))::bigint END;
 
+CREATE FUNCTION milepost.lock_jobs(ids bigint[]) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+begin
+  perform from "milepost".jobs as j
+  where j.id = any(lock_jobs.ids)
+  order by j.id
+  for update;
+end;
+$$;
+
+CREATE FUNCTION milepost.note_oldest_running(names text[], mark bigint) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+begin
+  update "milepost".channels as c
+  set oldest_running = coalesce(
+    (
+      select r.taken from "milepost".jobs as r
+      where r.status = 'running' and r.channel = c.name and r.taken >= c.oldest_running
+      order by r.channel, r.taken limit 1
+    ),
+    note_oldest_running.mark
+  )
+  where c.name = any(note_oldest_running.names collate "C")
+    and c.max_concurrency is not null
+    and c.oldest_running < note_oldest_running.mark - 5000;
+end;
+$$;
+
+CREATE FUNCTION milepost.pause_channel(name text, paused boolean DEFAULT true) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+begin
+  lock table "milepost".channels in exclusive mode;
+  insert into "milepost".channels as c (name, is_paused)
+  values (pause_channel.name, pause_channel.paused)
+  on conflict (name) do update
+  set is_paused = excluded.is_paused, updated_at = clock_timestamp();
+  perform pg_notify(concat('milepost', '_queue'), '');
+end;
+$$;
+
 CREATE FUNCTION milepost.position_at(recorded_from timestamp with time zone) RETURNS milepost."position"
     LANGUAGE plpgsql
     AS $$
@@ -233,6 +678,201 @@ begin
     return horizon;
   end if;
   return found_at;
+end;
+$$;
+
+CREATE FUNCTION milepost.promote_due(max_count integer DEFAULT 1000) RETURNS bigint
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  -- As a constant: the index cannot be searched for a function that changes while it is.
+  this_moment constant timestamptz := clock_timestamp();
+  number bigint;
+begin
+  with promoted as (
+    update "milepost".jobs as j
+    set status = 'ready'
+    from (
+      select d.id from "milepost".jobs as d
+      where d.status = 'scheduled' and d.run_at <= this_moment
+      order by d.run_at
+      limit promote_due.max_count
+      for update skip locked
+    ) as due
+    where j.id = due.id
+    returning 1
+  )
+  select count(*) from promoted into number;
+  return number;
+end;
+$$;
+
+CREATE FUNCTION milepost.purge_finished(max_count integer DEFAULT 1000) RETURNS bigint
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  -- As a constant: the index cannot be searched for a function that changes while it is.
+  this_moment constant timestamptz := clock_timestamp();
+  number bigint;
+begin
+  with purged as (
+    delete from "milepost".jobs as j
+    using (
+      select d.id from "milepost".jobs as d
+      where d.status in ('done', 'cancelled') and d.kept_until <= this_moment
+      order by d.kept_until
+      limit purge_finished.max_count
+      for update skip locked
+    ) as old
+    where j.id = old.id
+    returning 1
+  )
+  select count(*) from purged into number;
+  return number;
+end;
+$$;
+
+CREATE FUNCTION milepost.put(channel text, content bytea, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 0, max_attempts integer DEFAULT 25, unique_key text DEFAULT NULL::text, state bytea DEFAULT NULL::bytea, keep_for interval DEFAULT NULL::interval) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  job_id bigint;
+begin
+  -- The job that holds the key may finish between the two statements: then put again.
+  loop
+    if put.unique_key is not null then
+      select j.id into job_id
+      from "milepost".jobs as j
+      where j.channel = put.channel collate "C" and j.unique_key = put.unique_key collate "C"
+        and j.status in ('ready', 'scheduled', 'running');
+      if found then
+        return job_id;
+      end if;
+    end if;
+    perform "milepost".refuse_full(array[put.channel], array[1]);
+    insert into "milepost".jobs (
+      channel, content, run_at, status, priority, max_attempts, unique_key, state, keep_for
+    ) values (
+      put.channel, put.content, coalesce(put.run_at, clock_timestamp()),
+      case when put.run_at > clock_timestamp() then 'scheduled' else 'ready' end
+        ::"milepost".job_status,
+      put.priority, put.max_attempts, put.unique_key, put.state, put.keep_for
+    )
+    on conflict (channel, unique_key)
+      where unique_key is not null and status in ('ready', 'scheduled', 'running')
+      do nothing
+    returning id into job_id;
+    if found then
+      return job_id;
+    end if;
+  end loop;
+end;
+$$;
+
+CREATE FUNCTION milepost.put_many(channels text[], contents bytea[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], priorities integer[] DEFAULT NULL::integer[], max_attempts integer[] DEFAULT NULL::integer[], unique_keys text[] DEFAULT NULL::text[], states bytea[] DEFAULT NULL::bytea[], keep_for interval[] DEFAULT NULL::interval[]) RETURNS SETOF bigint
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+begin
+  if exists (select from unnest(put_many.unique_keys) as k where k is not null) then
+    return query
+    select "milepost".put(
+      a.channel, a.content, a.run_at, coalesce(a.priority, 0), coalesce(a.max_attempts, 25),
+      a.unique_key, a.state, a.keep_for
+    )
+    from unnest(
+      put_many.channels, put_many.contents, put_many.run_ats, put_many.priorities,
+      put_many.max_attempts, put_many.unique_keys, put_many.states, put_many.keep_for
+    ) with ordinality as a (
+      channel, content, run_at, priority, max_attempts, unique_key, state, keep_for, number
+    )
+    order by a.number;
+    return;
+  end if;
+
+  perform "milepost".refuse_full(array_agg(asked.name), array_agg(asked.adding))
+  from (
+    select name, count(*) as adding from unnest(put_many.channels) as name group by name
+  ) as asked;
+  return query
+  insert into "milepost".jobs (
+    channel, content, run_at, status, priority, max_attempts, state, keep_for
+  )
+  select
+    a.channel, a.content, coalesce(a.run_at, clock_timestamp()),
+    case when a.run_at > clock_timestamp() then 'scheduled' else 'ready' end::"milepost".job_status,
+    coalesce(a.priority, 0), coalesce(a.max_attempts, 25), a.state, a.keep_for
+  from unnest(
+    put_many.channels, put_many.contents, put_many.run_ats, put_many.priorities,
+    put_many.max_attempts, put_many.states, put_many.keep_for
+  ) with ordinality as a (channel, content, run_at, priority, max_attempts, state, keep_for, number)
+  order by a.number
+  returning id;
+end;
+$$;
+
+CREATE FUNCTION milepost.queue_duties() RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+declare
+  started constant bigint := extract(epoch from clock_timestamp()) * 1000;
+  due bigint;
+  done bigint;
+begin
+  due := coalesce(pg_sequence_last_value('"milepost".jobs_promote_at'), 0);
+  -- A time far ahead was written before the clock was set back.
+  if started >= due or started < due - 60000 then
+    done := setval('"milepost".jobs_promote_at', started + 1000);
+    done := "milepost".promote_due();
+    -- As many as it takes at once: there may be more.
+    if done < 1000 then
+      done := extract(epoch from clock_timestamp()) * 1000;
+      done := done + least(30000, greatest(2, 10 * (done - started)));
+    else
+      done := started;
+    end if;
+    done := setval('"milepost".jobs_promote_at', done);
+  end if;
+  due := coalesce(pg_sequence_last_value('"milepost".jobs_recover_at'), 0);
+  if started >= due or started < due - 60000 then
+    done := setval('"milepost".jobs_recover_at', started + 5000);
+    done := "milepost".recover_expired();
+    done := "milepost".purge_finished();
+    done := extract(epoch from clock_timestamp()) * 1000;
+    done := setval(
+      '"milepost".jobs_recover_at', done + least(30000, greatest(500, 10 * (done - started)))
+    );
+  end if;
+end;
+$$;
+
+CREATE FUNCTION milepost.queue_wake() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+declare
+  key constant bigint := pg_catalog.int8um(tg_relid::bigint);
+  done pg_catalog.text;
+begin
+  if pg_catalog.texteq(pg_catalog.current_setting('milepost.notify', true), 'off') then
+    return null;
+  end if;
+  if pg_catalog.pg_try_advisory_xact_lock(key) then
+    done := pg_catalog.pg_notify(pg_catalog.concat('milepost', '_queue'), '');
+  else
+    done := pg_catalog.pg_advisory_xact_lock_shared(pg_catalog.int8mi(key, 4294967296));
+  end if;
+  return null;
 end;
 $$;
 
@@ -290,6 +930,48 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.recover_expired(max_count integer DEFAULT 1000) RETURNS bigint
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  number bigint;
+begin
+  with recovered as (
+    update "milepost".jobs as j
+    set status = case
+        when j.is_cancelled then 'cancelled'
+        when j.failures + 1 >= j.max_attempts then 'dead'
+        else 'ready'
+      end::"milepost".job_status,
+      failures = j.failures + 1,
+      locked_until = null,
+      finished_at = case
+        when j.is_cancelled or j.failures + 1 >= j.max_attempts then clock_timestamp()
+      end,
+      kept_until = case
+        when j.is_cancelled then clock_timestamp() + coalesce(j.keep_for, interval '0')
+      end,
+      last_error = 'the lock expired: the worker was gone or too slow'
+    from (
+      select d.id from "milepost".jobs as d
+      where d.status = 'running' and d.locked_until <= clock_timestamp()
+      order by d.channel, d.taken
+      limit recover_expired.max_count
+      for update skip locked
+    ) as expired
+    where j.id = expired.id
+    returning 1
+  )
+  select count(*) from recovered into number;
+  return number;
+end;
+$$;
+
 CREATE FUNCTION milepost.refuse_foreign_rows() RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -316,6 +998,40 @@ begin
     raise exception 'the log holds positions above %, the last its sequence has drawn', newest
       using errcode = 'MP003',
       hint = 'The rows were restored or replicated without the sequence. Run: milepost rebase';
+  end if;
+end;
+$$;
+
+CREATE FUNCTION milepost.refuse_full(names text[], adding bigint[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  full_one record;
+begin
+  select c.name, c.max_size, sizes.unfinished, asked.adding
+  into full_one
+  from unnest(refuse_full.names, refuse_full.adding) as asked (name, adding)
+  join "milepost".channels as c on c.name = asked.name collate "C" and c.max_size is not null
+  cross join lateral (
+    select count(*) as unfinished from (
+      (select 1 from "milepost".jobs as j
+        where j.channel = c.name and j.status = 'ready' limit c.max_size)
+      union all
+      (select 1 from "milepost".jobs as j
+        where j.channel = c.name and j.status = 'scheduled' limit c.max_size)
+      union all
+      (select 1 from "milepost".jobs as j
+        where j.channel = c.name and j.status = 'running' limit c.max_size)
+    ) as unfinished
+  ) as sizes
+  where sizes.unfinished + asked.adding > c.max_size
+  limit 1;
+  if found then
+    raise exception 'channel % is full: it holds % jobs of at most %, % more were put',
+      full_one.name, full_one.unfinished, full_one.max_size, full_one.adding
+      using errcode = 'MP005',
+        hint = 'Nothing was put. Put again later, or raise its max_size with set_channel().';
   end if;
 end;
 $$;
@@ -347,6 +1063,103 @@ begin
       using errcode = 'MP001',
       hint = 'Read in READ COMMITTED: above it, messages that commit meanwhile would be skipped.';
   end if;
+end;
+$$;
+
+CREATE FUNCTION milepost.repair_queue() RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+declare
+  done bigint;
+begin
+  lock table "milepost".channels in exclusive mode;
+  done := setval('"milepost".jobs_id_seq', greatest(
+    pg_sequence_last_value('"milepost".jobs_id_seq'), (select max(j.id) from "milepost".jobs as j), 1
+  ));
+  done := setval('"milepost".jobs_taken_seq', greatest(
+    pg_sequence_last_value('"milepost".jobs_taken_seq'),
+    (select max(j.taken) from "milepost".jobs as j where j.status = 'running'), 1
+  ));
+  update "milepost".channels as c set oldest_running = 0 where c.oldest_running > 0;
+  done := setval('"milepost".jobs_promote_at', 0);
+  done := setval('"milepost".jobs_recover_at', 0);
+  -- Whatever somebody else is changing just now is skipped, and needs no mending.
+  while "milepost".promote_due(10000) > 0 loop end loop;
+  while "milepost".recover_expired(10000) > 0 loop end loop;
+  perform pg_notify(concat('milepost', '_queue'), '');
+end;
+$$;
+
+CREATE FUNCTION milepost.retry(ids bigint[]) RETURNS SETOF milepost.verdict
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  asked bigint;
+  found_status "milepost".job_status;
+  changed bigint[] := '{}';
+begin
+  for asked in select distinct a from unnest(retry.ids) as a order by a loop
+    select j.status into found_status from "milepost".jobs as j where j.id = asked for update;
+    continue when not found or found_status <> 'dead';
+    begin
+      update "milepost".jobs as j
+      set status = 'ready', failures = 0, run_at = clock_timestamp(), finished_at = null
+      where j.id = asked;
+      changed := changed || asked;
+    exception when unique_violation then
+      null;  -- its verdict is 'stale'
+    end;
+  end loop;
+  if cardinality(changed) > 0 then
+    perform pg_notify(concat('milepost', '_queue'), '');
+  end if;
+  return query
+  select case
+      when a.id = any(changed) then 'done'
+      when exists (
+        select from "milepost".jobs as j
+        where j.id = a.id and j.status not in ('done', 'cancelled')
+      ) then 'stale'
+      else 'gone'
+    end::"milepost".verdict
+  from unnest(retry.ids) with ordinality as a (id, number)
+  order by a.number;
+end;
+$$;
+
+CREATE FUNCTION milepost.set_channel(name text, max_concurrency integer DEFAULT NULL::integer, release_interval interval DEFAULT NULL::interval, max_size integer DEFAULT NULL::integer, paused boolean DEFAULT false) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+begin
+  lock table "milepost".channels in exclusive mode;
+  insert into "milepost".channels as c (
+    name, max_concurrency, release_interval, max_size, is_paused, next_release_at
+  ) values (
+    set_channel.name, set_channel.max_concurrency, set_channel.release_interval,
+    set_channel.max_size, set_channel.paused,
+    -- Under no policy the last release was not recorded: begin with a whole interval.
+    clock_timestamp() + coalesce(set_channel.release_interval, interval '0')
+  )
+  on conflict (name) do update set
+    max_concurrency = excluded.max_concurrency,
+    release_interval = excluded.release_interval,
+    max_size = excluded.max_size,
+    is_paused = excluded.is_paused,
+    -- A jobs's last release is next_release_at less the old interval.
+    next_release_at = case
+      when c.release_interval is null then excluded.next_release_at
+      else c.next_release_at - c.release_interval
+        + coalesce(excluded.release_interval, interval '0')
+    end,
+    oldest_running = 0,
+    updated_at = clock_timestamp();
+  perform pg_notify(concat('milepost', '_queue'), '');
 end;
 $$;
 
@@ -409,6 +1222,251 @@ begin
 end;
 $$;
 
+CREATE TABLE milepost.jobs (
+    id bigint NOT NULL,
+    run_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    locked_until timestamp with time zone,
+    taken bigint,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    finished_at timestamp with time zone,
+    kept_until timestamp with time zone,
+    attempt integer DEFAULT 0 NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    max_attempts integer DEFAULT 25 NOT NULL,
+    status milepost.job_status DEFAULT 'ready'::milepost.job_status NOT NULL,
+    priority smallint DEFAULT 0 NOT NULL,
+    is_cancelled boolean DEFAULT false NOT NULL,
+    channel text NOT NULL COLLATE pg_catalog."C",
+    content bytea NOT NULL,
+    state bytea,
+    unique_key text COLLATE pg_catalog."C",
+    keep_for interval,
+    progress bytea,
+    result bytea,
+    last_error text,
+    CONSTRAINT jobs_channel_length CHECK (((char_length(channel) >= 1) AND (char_length(channel) <= 255))),
+    CONSTRAINT jobs_keep_for CHECK ((keep_for > '00:00:00'::interval)),
+    CONSTRAINT jobs_max_attempts CHECK ((max_attempts > 0)),
+    CONSTRAINT jobs_running_is_locked CHECK ((((status = 'running'::milepost.job_status) = (locked_until IS NOT NULL)) AND ((status <> 'running'::milepost.job_status) OR (taken IS NOT NULL)))),
+    CONSTRAINT jobs_unique_key_length CHECK (((char_length(unique_key) >= 1) AND (char_length(unique_key) <= 1024)))
+);
+
+CREATE FUNCTION milepost.take(max_count integer, lock_for interval DEFAULT '00:00:30'::interval, pattern text DEFAULT '*'::text, after text DEFAULT NULL::text) RETURNS SETOF milepost.jobs
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  names text[];
+  priorities smallint[];
+  run_ats timestamptz[];
+  ids bigint[];
+  start text := take.after;
+begin
+  perform "milepost".queue_duties();
+  -- Others may be taking from all the channels that were found: then the next ones, a few times.
+  for turn in 1..5 loop
+    select
+      array_agg(room.channel), array_agg(room.head_priority), array_agg(room.head_run_at),
+      array_agg(room.head_id)
+    into names, priorities, run_ats, ids
+    from "milepost".channels_with_room(
+      take.pattern, start, least(greatest(take.max_count, 1), 100)
+    ) as room;
+    exit when names is null;
+    return query
+    select *
+    from "milepost".take_from(names, take.max_count, take.lock_for, priorities, run_ats, ids);
+    exit when found or right(take.pattern, 1) <> '*';
+    start := names[cardinality(names)];
+  end loop;
+end;
+$$;
+
+CREATE FUNCTION milepost.take_from(channels text[], max_count integer, lock_for interval DEFAULT '00:00:30'::interval, head_priorities smallint[] DEFAULT NULL::smallint[], head_run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], head_ids bigint[] DEFAULT NULL::bigint[]) RETURNS SETOF milepost.jobs
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  share constant integer :=
+    greatest(1, take_from.max_count / greatest(1, cardinality(take_from.channels)));
+  limited text[];
+  locked text[];
+  rated text[];
+  quotas integer[];
+  mark bigint;
+begin
+  -- The snapshot would be older than the locks, and the count of what runs too low.
+  if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
+    raise exception 'jobs cannot be taken at isolation level %',
+      current_setting('transaction_isolation')
+      using errcode = 'MP006',
+        hint = 'Take in READ COMMITTED: above it, the limits of channels would not hold.';
+  end if;
+  lock table "milepost".channels in row share mode;
+  limited := array(
+    select c.name::text from "milepost".channels as c
+    where c.name = any(take_from.channels collate "C")
+      and (c.is_paused or c.max_concurrency is not null or c.release_interval is not null)
+  );
+  if cardinality(limited) > 0 then
+    locked := array(
+      select c.name::text from "milepost".channels as c
+      where c.name = any(limited collate "C")
+      order by c.name
+      for update skip locked
+    );
+    -- A statement of its own: its snapshot sees what was committed before the locks were had.
+    select
+      array_agg(asked.name order by asked.turn),
+      array_agg(asked.quota order by asked.turn),
+      array_agg(asked.name) filter (where asked.is_rated),
+      array_agg(asked.head_priority order by asked.turn),
+      array_agg(asked.head_run_at order by asked.turn),
+      array_agg(asked.head_id order by asked.turn)
+    into
+      take_from.channels, quotas, rated,
+      take_from.head_priorities, take_from.head_run_ats, take_from.head_ids
+    from (
+      select
+        a.name, a.turn, a.head_priority, a.head_run_at, a.head_id,
+        c.release_interval is not null as is_rated,
+        least(
+          share,
+          case when c.release_interval is not null then 1 end,
+          c.max_concurrency - running.number
+        ) as quota
+      from unnest(
+        take_from.channels, take_from.head_priorities, take_from.head_run_ats, take_from.head_ids
+      ) with ordinality as a (name, head_priority, head_run_at, head_id, turn)
+      left join "milepost".channels as c on c.name = a.name collate "C"
+      left join lateral (
+        select count(*)::integer as number from "milepost".jobs as r
+        where c.max_concurrency is not null
+          and r.status = 'running' and r.channel = c.name and r.taken >= c.oldest_running
+      ) as running on true
+      -- A channel that is named twice gets no second share.
+      where array_position(take_from.channels, a.name) = a.turn and (
+        a.name <> all(limited)
+        or a.name = any(locked)
+          and not c.is_paused
+          and (c.release_interval is null or c.next_release_at <= clock_timestamp())
+      )
+    ) as asked
+    where asked.quota > 0;
+  else
+    quotas := array_fill(share, array[cardinality(take_from.channels)]);
+  end if;
+  if coalesce(cardinality(take_from.channels), 0) = 0 then
+    return;
+  end if;
+
+  mark := nextval('"milepost".jobs_taken_seq');
+  return query
+  with picked as materialized (
+    select job.id
+    from unnest(
+      take_from.channels, quotas, take_from.head_priorities, take_from.head_run_ats,
+      take_from.head_ids
+    ) as a (name, quota, head_priority, head_run_at, head_id)
+    cross join lateral (
+      select j.id from "milepost".jobs as j
+      where j.status = 'ready' and j.channel = a.name collate "C"
+        and (j.priority, j.run_at, j.id) >= (
+          coalesce(a.head_priority, '-32768'::smallint), coalesce(a.head_run_at, '-infinity'::timestamptz),
+          coalesce(a.head_id, '-9223372036854775808'::bigint)
+        )
+      order by j.channel, j.priority, j.run_at, j.id
+      limit a.quota
+      for update skip locked
+    ) as job
+    limit take_from.max_count
+  ),
+  taken as (
+    update "milepost".jobs as j
+    set status = 'running',
+      attempt = j.attempt + 1,
+      taken = nextval('"milepost".jobs_taken_seq'),
+      locked_until = clock_timestamp() + take_from.lock_for
+    from picked
+    where j.id = picked.id
+    returning j.*
+  )
+  select * from taken order by taken.taken;
+
+  if cardinality(rated) > 0 then
+    update "milepost".channels as c
+    set next_release_at = clock_timestamp() + c.release_interval
+    where c.name = any(rated collate "C")
+      and exists (
+        select from "milepost".jobs as j
+        where j.status = 'running' and j.channel = c.name and j.taken > mark
+      );
+  end if;
+  if cardinality(locked) > 0 then
+    perform "milepost".note_oldest_running(locked, mark);
+  end if;
+end;
+$$;
+
+CREATE FUNCTION milepost.verdicts(ids bigint[], attempts integer[], changed bigint[], changed_attempts integer[]) RETURNS SETOF milepost.verdict
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+begin
+  -- Each is changed once: as many as were asked for are all of them.
+  if cardinality(verdicts.changed) = cardinality(verdicts.ids) then
+    return query select 'done'::"milepost".verdict from unnest(verdicts.ids);
+    return;
+  end if;
+  return query
+  select case
+      when (a.id, a.attempt) in (
+        select c.id, c.attempt
+        from unnest(verdicts.changed, verdicts.changed_attempts) as c (id, attempt)
+      ) then 'done'
+      when exists (
+        select from "milepost".jobs as j
+        where j.id = a.id and j.status not in ('done', 'cancelled')
+      ) then 'stale'
+      else 'gone'
+    end::"milepost".verdict
+  from unnest(verdicts.ids, verdicts.attempts) with ordinality as a (id, attempt, number)
+  order by a.number;
+end;
+$$;
+
+CREATE TABLE milepost.channel_rates (
+    channel text NOT NULL COLLATE pg_catalog."C",
+    owner text NOT NULL COLLATE pg_catalog."C",
+    done_per_second double precision NOT NULL,
+    reported_at timestamp with time zone NOT NULL
+)
+WITH (fillfactor='50');
+
+CREATE TABLE milepost.channels (
+    name text NOT NULL COLLATE pg_catalog."C",
+    max_concurrency integer,
+    release_interval interval,
+    max_size integer,
+    is_paused boolean DEFAULT false NOT NULL,
+    next_release_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    oldest_running bigint DEFAULT 0 NOT NULL,
+    updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT channels_max_concurrency CHECK ((max_concurrency > 0)),
+    CONSTRAINT channels_max_size CHECK ((max_size > 0)),
+    CONSTRAINT channels_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 255))),
+    CONSTRAINT channels_release_interval CHECK ((release_interval > '00:00:00'::interval))
+)
+WITH (fillfactor='50');
+
 CREATE TABLE milepost.checkpoints (
     processor text NOT NULL,
     version integer NOT NULL,
@@ -460,6 +1518,36 @@ CREATE TABLE milepost.inbox (
     handled_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
 );
 
+ALTER TABLE milepost.jobs ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME milepost.jobs_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE SEQUENCE milepost.jobs_promote_at
+    START WITH 0
+    INCREMENT BY 1
+    MINVALUE 0
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE SEQUENCE milepost.jobs_recover_at
+    START WITH 0
+    INCREMENT BY 1
+    MINVALUE 0
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE SEQUENCE milepost.jobs_taken_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
 CREATE TABLE milepost.log (
     log_order text NOT NULL,
     system_identifier bigint NOT NULL,
@@ -492,6 +1580,12 @@ CREATE TABLE milepost.processors (
 )
 WITH (fillfactor='50');
 
+ALTER TABLE ONLY milepost.channel_rates
+    ADD CONSTRAINT channel_rates_pkey PRIMARY KEY (channel, owner);
+
+ALTER TABLE ONLY milepost.channels
+    ADD CONSTRAINT channels_pkey PRIMARY KEY (name);
+
 ALTER TABLE ONLY milepost.checkpoints
     ADD CONSTRAINT checkpoints_pkey PRIMARY KEY (processor, version, segment);
 
@@ -503,6 +1597,9 @@ ALTER TABLE ONLY milepost.dead_letters
 
 ALTER TABLE ONLY milepost.inbox
     ADD CONSTRAINT inbox_pkey PRIMARY KEY (processor, version, message_id);
+
+ALTER TABLE ONLY milepost.jobs
+    ADD CONSTRAINT jobs_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY milepost.log
     ADD CONSTRAINT log_pkey PRIMARY KEY (is_only);
@@ -516,6 +1613,22 @@ ALTER TABLE ONLY milepost.migrations
 ALTER TABLE ONLY milepost.processors
     ADD CONSTRAINT processors_pkey PRIMARY KEY (name, version);
 
+CREATE INDEX jobs_dead ON milepost.jobs USING btree (channel, id) WHERE (status = 'dead'::milepost.job_status);
+
+CREATE INDEX jobs_finished ON milepost.jobs USING btree (kept_until) WHERE (status = ANY (ARRAY['done'::milepost.job_status, 'cancelled'::milepost.job_status]));
+
+CREATE INDEX jobs_ready ON milepost.jobs USING btree (channel, priority, run_at, id) WHERE (status = 'ready'::milepost.job_status);
+
+CREATE INDEX jobs_running ON milepost.jobs USING btree (channel, taken) WHERE (status = 'running'::milepost.job_status);
+
+CREATE INDEX jobs_scheduled ON milepost.jobs USING btree (run_at) WHERE (status = 'scheduled'::milepost.job_status);
+
+CREATE INDEX jobs_scheduled_channel ON milepost.jobs USING btree (channel) WHERE (status = 'scheduled'::milepost.job_status);
+
+CREATE UNIQUE INDEX jobs_unique_key ON milepost.jobs USING btree (channel, unique_key) WHERE ((unique_key IS NOT NULL) AND (status = ANY (ARRAY['ready'::milepost.job_status, 'scheduled'::milepost.job_status, 'running'::milepost.job_status])));
+
 CREATE INDEX messages_recorded_at ON milepost.messages USING brin (recorded_at) WITH (pages_per_range='64', autosummarize='on');
 
 CREATE TRIGGER before_append BEFORE INSERT ON milepost.messages FOR EACH STATEMENT EXECUTE FUNCTION milepost.before_append();
+
+CREATE TRIGGER queue_wake AFTER INSERT ON milepost.jobs FOR EACH STATEMENT EXECUTE FUNCTION milepost.queue_wake();

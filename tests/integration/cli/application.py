@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from milepost import Milepost, RecordedMessage, Retry
+import time
+
+from milepost import Milepost, RecordedMessage, Retry, TakenJob
 from milepost.db import Connection
 
 mp = Milepost()
@@ -26,3 +28,12 @@ def lenient(messages: list[RecordedMessage], tx: Connection) -> None:
 def refuse_bad(messages: list[RecordedMessage]) -> None:
     if any(message.data.get("is_bad") for message in messages):
         raise ValueError("a bad order")
+
+
+@mp.worker("chores", retry={ValueError: None})
+def chores(job: TakenJob) -> None:
+    """Gives up what it does not like at once."""
+    if job.content == "slow":
+        time.sleep(1)
+    if job.content == "bad":
+        raise ValueError("a bad chore")

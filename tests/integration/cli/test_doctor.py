@@ -49,7 +49,7 @@ def test_a_healthy_log_is_ok(cli: Cli, conn: Connection, order: LogOrder) -> Non
     assert (result.code, result.stderr) == (0, "")
     lines = result.stdout.splitlines()
     assert [line.split()[:2] for line in lines] == [
-        ["ok", area] for area in ("server", "schema", "log", "horizon", "wake-up")
+        ["ok", area] for area in ("server", "schema", "log", "horizon", "wake-up", "queue")
     ]
     assert f"{order} order" in lines[1]
     assert "3 messages, the newest" in lines[2]

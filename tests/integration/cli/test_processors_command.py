@@ -153,7 +153,7 @@ def test_an_unknown_processor_is_named_with_those_there_are(
         result = cli.run(*arguments)
         assert (result.code, "There are: lenient" in result.stderr) == (1, True)
     result = cli.run("run", f"{APPLICATION}:mp", "--only", "nobody")
-    assert (result.code, "There are: lenient, picky" in result.stderr) == (1, True)
+    assert (result.code, "There are: chores, lenient, picky" in result.stderr) == (1, True)
 
 
 def _position(conn: Connection) -> Position | None:

@@ -16,8 +16,9 @@ from milepost import Message, Milepost, Position, RecordedMessage, Retry
 from milepost.checkpoints import CheckpointCommitter
 from milepost.db import Connection
 from milepost.errors import HandlerFailed
+from milepost.handlers import Handler
 from milepost.processors import Processor
-from milepost.processors.definition import Handler, Options
+from milepost.processors.definition import Options
 from tests.integration.processors.conftest import Put
 from tests.integration.processors.running import running
 from tests.waiting import wait_until

@@ -1,0 +1,50 @@
+-- Put running jobs back until later: after `delays` from now by the server's clock, or at `run_ats`,
+-- else at once, behind what is ready in their channel. Their slots are free. A state that is null
+-- or left out stays as it was. A job that was asked to stop ends here, as cancelled.
+create or replace function {schema}.defer(
+  ids bigint[],
+  attempts integer[],
+  delays interval[] default null,
+  run_ats timestamptz[] default null,
+  states bytea[] default null
+) returns setof {schema}.verdict
+language plpgsql volatile
+set enable_seqscan = off set enable_bitmapscan = off
+set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+  changed bigint[];
+  changed_attempts integer[];
+begin
+  with asked as materialized (
+    select
+      a.id, a.attempt, a.state,
+      coalesce(a.run_at, clock_timestamp() + coalesce(a.delay, interval '0')) as run_at
+    from unnest(defer.ids, defer.attempts, defer.delays, defer.run_ats, defer.states)
+      as a (id, attempt, delay, run_at, state)
+    order by a.id
+  ),
+  deferred as (
+    update {schema}.jobs as j
+    set status = case
+        when j.is_cancelled then 'cancelled'
+        when asked.run_at > clock_timestamp() then 'scheduled'
+        else 'ready'
+      end::{schema}.job_status,
+      run_at = asked.run_at,
+      state = coalesce(asked.state, j.state),
+      locked_until = null,
+      finished_at = case when j.is_cancelled then clock_timestamp() end,
+      kept_until = case
+        when j.is_cancelled then clock_timestamp() + coalesce(j.keep_for, interval '0')
+      end
+    from asked
+    where j.id = asked.id and j.attempt = asked.attempt and j.locked_until is not null
+    returning j.id, j.attempt
+  )
+  select array_agg(id), array_agg(attempt) from deferred into changed, changed_attempts;
+  return query
+  select * from {schema}.verdicts(defer.ids, defer.attempts, changed, changed_attempts);
+end;
+$$;

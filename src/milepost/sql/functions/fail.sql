@@ -1,0 +1,55 @@
+-- Say that attempts failed: each job waits for its delay and is then taken again, until it has
+-- failed `max_attempts` times, or is given up at once (`finals`): then it is set aside as dead. A job
+-- that was asked to stop ends here, as cancelled.
+create or replace function {schema}.fail(
+  ids bigint[],
+  attempts integer[],
+  delays interval[] default null,
+  errors text[] default null,
+  finals boolean[] default null
+) returns setof {schema}.verdict
+language plpgsql volatile
+set enable_seqscan = off set enable_bitmapscan = off
+set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+  changed bigint[];
+  changed_attempts integer[];
+begin
+  with asked as materialized (
+    select
+      a.id, a.attempt, a.error, coalesce(a.delay, interval '0') as delay,
+      coalesce(a.is_final, false) as is_final
+    from unnest(fail.ids, fail.attempts, fail.delays, fail.errors, fail.finals)
+      as a (id, attempt, delay, error, is_final)
+    order by a.id
+  ),
+  failed as (
+    update {schema}.jobs as j
+    set status = case
+        when j.is_cancelled then 'cancelled'
+        when asked.is_final or j.failures + 1 >= j.max_attempts then 'dead'
+        when asked.delay > interval '0' then 'scheduled'
+        else 'ready'
+      end::{schema}.job_status,
+      failures = j.failures + 1,
+      run_at = clock_timestamp() + asked.delay,
+      last_error = asked.error,
+      locked_until = null,
+      finished_at = case
+        when j.is_cancelled or asked.is_final or j.failures + 1 >= j.max_attempts
+        then clock_timestamp()
+      end,
+      kept_until = case
+        when j.is_cancelled then clock_timestamp() + coalesce(j.keep_for, interval '0')
+      end
+    from asked
+    where j.id = asked.id and j.attempt = asked.attempt and j.locked_until is not null
+    returning j.id, j.attempt
+  )
+  select array_agg(id), array_agg(attempt) from failed into changed, changed_attempts;
+  return query
+  select * from {schema}.verdicts(fail.ids, fail.attempts, changed, changed_attempts);
+end;
+$$;

@@ -1,0 +1,36 @@
+-- What has to be done now and then and that every take() helps with: promote, recover, purge. Each
+-- is done at most so often, and never for more than a tenth of the time, however slow a long
+-- snapshot makes it. Whoever begins says so first, so that the others do not do it as well.
+create or replace function {schema}.queue_duties() returns void
+language plpgsql volatile as $$
+declare
+  started constant bigint := extract(epoch from clock_timestamp()) * 1000;
+  due bigint;
+  done bigint;
+begin
+  due := coalesce(pg_sequence_last_value('{schema}.jobs_promote_at'), 0);
+  -- A time far ahead was written before the clock was set back.
+  if started >= due or started < due - 60000 then
+    done := setval('{schema}.jobs_promote_at', started + 1000);
+    done := {schema}.promote_due();
+    -- As many as it takes at once: there may be more.
+    if done < 1000 then
+      done := extract(epoch from clock_timestamp()) * 1000;
+      done := done + least(30000, greatest(2, 10 * (done - started)));
+    else
+      done := started;
+    end if;
+    done := setval('{schema}.jobs_promote_at', done);
+  end if;
+  due := coalesce(pg_sequence_last_value('{schema}.jobs_recover_at'), 0);
+  if started >= due or started < due - 60000 then
+    done := setval('{schema}.jobs_recover_at', started + 5000);
+    done := {schema}.recover_expired();
+    done := {schema}.purge_finished();
+    done := extract(epoch from clock_timestamp()) * 1000;
+    done := setval(
+      '{schema}.jobs_recover_at', done + least(30000, greatest(500, 10 * (done - started)))
+    );
+  end if;
+end;
+$$;

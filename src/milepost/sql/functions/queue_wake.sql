@@ -1,0 +1,24 @@
+-- Once per statement that puts jobs: a hint for workers that wait. NOTIFY serialises commits, so
+-- only one of the transactions in flight sends it: the one that gets the first lock. The others
+-- leave a shared lock that workers see: whoever finds either of them taken looks again soon
+-- (queries/queue_look.sql, docs/decisions/0005, 0008).
+create or replace function {schema}.queue_wake() returns trigger
+language plpgsql volatile as $$
+declare
+  key constant bigint := pg_catalog.int8um(tg_relid::bigint);
+  done pg_catalog.text;
+begin
+  if pg_catalog.texteq(pg_catalog.current_setting('milepost.notify', true), 'off') then
+    return null;
+  end if;
+  if pg_catalog.pg_try_advisory_xact_lock(key) then
+    done := pg_catalog.pg_notify(pg_catalog.concat({channel}, '_queue'), '');
+  else
+    done := pg_catalog.pg_advisory_xact_lock_shared(pg_catalog.int8mi(key, 4294967296));
+  end if;
+  return null;
+end;
+$$;
+
+create or replace trigger queue_wake after insert on {schema}.jobs
+for each statement execute function {schema}.queue_wake();

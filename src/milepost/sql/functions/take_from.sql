@@ -1,0 +1,140 @@
+-- Take up to `max_count` jobs from these channels, an equal share from each, in this order. See
+-- take(). `head_*`: the place of a job in each channel; what lies before it is not looked at, nor are
+-- the dead entries there that a held snapshot keeps.
+--
+-- The table lock keeps set_channel() out: what is read here of the policies stays true until the
+-- jobs are committed as running.
+create or replace function {schema}.take_from(
+  channels text[],
+  max_count integer,
+  lock_for interval default '30 seconds',
+  head_priorities smallint[] default null,
+  head_run_ats timestamptz[] default null,
+  head_ids bigint[] default null
+) returns setof {schema}.jobs
+language plpgsql volatile
+set enable_seqscan = off set enable_bitmapscan = off
+set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+  share constant integer :=
+    greatest(1, take_from.max_count / greatest(1, cardinality(take_from.channels)));
+  limited text[];
+  locked text[];
+  rated text[];
+  quotas integer[];
+  mark bigint;
+begin
+  -- The snapshot would be older than the locks, and the count of what runs too low.
+  if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
+    raise exception 'jobs cannot be taken at isolation level %',
+      current_setting('transaction_isolation')
+      using errcode = 'MP006',
+        hint = 'Take in READ COMMITTED: above it, the limits of channels would not hold.';
+  end if;
+  lock table {schema}.channels in row share mode;
+  limited := array(
+    select c.name::text from {schema}.channels as c
+    where c.name = any(take_from.channels collate "C")
+      and (c.is_paused or c.max_concurrency is not null or c.release_interval is not null)
+  );
+  if cardinality(limited) > 0 then
+    locked := array(
+      select c.name::text from {schema}.channels as c
+      where c.name = any(limited collate "C")
+      order by c.name
+      for update skip locked
+    );
+    -- A statement of its own: its snapshot sees what was committed before the locks were had.
+    select
+      array_agg(asked.name order by asked.turn),
+      array_agg(asked.quota order by asked.turn),
+      array_agg(asked.name) filter (where asked.is_rated),
+      array_agg(asked.head_priority order by asked.turn),
+      array_agg(asked.head_run_at order by asked.turn),
+      array_agg(asked.head_id order by asked.turn)
+    into
+      take_from.channels, quotas, rated,
+      take_from.head_priorities, take_from.head_run_ats, take_from.head_ids
+    from (
+      select
+        a.name, a.turn, a.head_priority, a.head_run_at, a.head_id,
+        c.release_interval is not null as is_rated,
+        least(
+          share,
+          case when c.release_interval is not null then 1 end,
+          c.max_concurrency - running.number
+        ) as quota
+      from unnest(
+        take_from.channels, take_from.head_priorities, take_from.head_run_ats, take_from.head_ids
+      ) with ordinality as a (name, head_priority, head_run_at, head_id, turn)
+      left join {schema}.channels as c on c.name = a.name collate "C"
+      left join lateral (
+        select count(*)::integer as number from {schema}.jobs as r
+        where c.max_concurrency is not null
+          and r.status = 'running' and r.channel = c.name and r.taken >= c.oldest_running
+      ) as running on true
+      -- A channel that is named twice gets no second share.
+      where array_position(take_from.channels, a.name) = a.turn and (
+        a.name <> all(limited)
+        or a.name = any(locked)
+          and not c.is_paused
+          and (c.release_interval is null or c.next_release_at <= clock_timestamp())
+      )
+    ) as asked
+    where asked.quota > 0;
+  else
+    quotas := array_fill(share, array[cardinality(take_from.channels)]);
+  end if;
+  if coalesce(cardinality(take_from.channels), 0) = 0 then
+    return;
+  end if;
+
+  mark := nextval('{schema}.jobs_taken_seq');
+  return query
+  with picked as materialized (
+    select job.id
+    from unnest(
+      take_from.channels, quotas, take_from.head_priorities, take_from.head_run_ats,
+      take_from.head_ids
+    ) as a (name, quota, head_priority, head_run_at, head_id)
+    cross join lateral (
+      select j.id from {schema}.jobs as j
+      where j.status = 'ready' and j.channel = a.name collate "C"
+        and (j.priority, j.run_at, j.id) >= (
+          coalesce(a.head_priority, '-32768'::smallint), coalesce(a.head_run_at, '-infinity'::timestamptz),
+          coalesce(a.head_id, '-9223372036854775808'::bigint)
+        )
+      order by j.channel, j.priority, j.run_at, j.id
+      limit a.quota
+      for update skip locked
+    ) as job
+    limit take_from.max_count
+  ),
+  taken as (
+    update {schema}.jobs as j
+    set status = 'running',
+      attempt = j.attempt + 1,
+      taken = nextval('{schema}.jobs_taken_seq'),
+      locked_until = clock_timestamp() + take_from.lock_for
+    from picked
+    where j.id = picked.id
+    returning j.*
+  )
+  select * from taken order by taken.taken;
+
+  if cardinality(rated) > 0 then
+    update {schema}.channels as c
+    set next_release_at = clock_timestamp() + c.release_interval
+    where c.name = any(rated collate "C")
+      and exists (
+        select from {schema}.jobs as j
+        where j.status = 'running' and j.channel = c.name and j.taken > mark
+      );
+  end if;
+  if cardinality(locked) > 0 then
+    perform {schema}.note_oldest_running(locked, mark);
+  end if;
+end;
+$$;

@@ -1,0 +1,1 @@
+select verdict::text from {schema}.cancel(%(ids)b::bigint[]) as verdict

@@ -1,0 +1,2 @@
+select verdict::text
+from {schema}.give_back(%(ids)b::bigint[], %(attempts)b::integer[]) as verdict

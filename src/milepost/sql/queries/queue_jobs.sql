@@ -1,0 +1,11 @@
+select
+  j.id, j.channel::text as channel, j.status::text as status, j.attempt, j.failures,
+  j.max_attempts, j.priority, j.run_at, j.locked_until, j.created_at, j.finished_at,
+  j.unique_key::text as unique_key, j.is_cancelled, j.content, j.state, j.progress, j.result,
+  j.last_error
+from {schema}.jobs as j
+where (%(channel)s::text is null or j.channel = %(channel)s)
+  and (%(status)s::text is null or j.status = %(status)s::{schema}.job_status)
+  and (%(id)s::bigint is null or j.id = %(id)s)
+order by j.id
+limit %(max_count)s

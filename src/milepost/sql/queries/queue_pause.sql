@@ -1,0 +1,1 @@
+select {schema}.pause_channel(%(name)s, %(paused)s)

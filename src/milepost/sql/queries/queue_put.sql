@@ -1,0 +1,5 @@
+select {schema}.put(
+  %(channel)s, %(content)b,
+  coalesce(%(run_at)s::timestamptz, clock_timestamp() + %(delay)s::interval),
+  %(priority)s, %(max_attempts)s, %(unique_key)s, %(state)b, %(keep_for)s
+)

@@ -1,0 +1,12 @@
+-- Delays become times by the server's clock.
+select {schema}.put_many(
+  %(channels)b::text[], %(contents)b::bytea[],
+  array(
+    select coalesce(given.run_at, clock_timestamp() + given.delay)
+    from unnest(%(run_ats)b::timestamptz[], %(delays)b::interval[])
+      with ordinality as given (run_at, delay, number)
+    order by given.number
+  ),
+  %(priorities)b::integer[], %(max_attempts)b::integer[], %(unique_keys)b::text[],
+  %(states)b::bytea[], %(keep_for)b::interval[]
+)

@@ -1,0 +1,1 @@
+select {schema}.repair_queue()

@@ -1,0 +1,1 @@
+select verdict::text from {schema}.retry(%(ids)b::bigint[]) as verdict

@@ -1,0 +1,46 @@
+"""One process of the fleet: python -m tests.chaos.queue.instance URL HISTORY SEED.
+
+Its handlers write when they begin and end into a file that survives the process: what was written
+before a SIGKILL is in the hands of the kernel.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+
+from milepost import Milepost, TakenJob
+from milepost.db import Connection
+
+LOCK_SECONDS = 5.0
+
+
+def run(url: str, history: str, seed: int) -> None:
+    mp = Milepost(url)
+    rng = random.Random(seed)
+    file = os.open(history, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
+
+    def note(event: str, job: TakenJob) -> None:
+        os.write(file, f"{event} {job.id} {job.attempt} {job.channel} {time.time()}\n".encode())
+
+    def work(job: TakenJob) -> None:
+        note("begin", job)
+        time.sleep(rng.expovariate(300))
+        note("end", job)
+
+    @mp.worker("plain.*", concurrency=8, lock=LOCK_SECONDS, poll_seconds=0.2)
+    def plain(job: TakenJob) -> None:
+        work(job)
+
+    @mp.worker("tx.*", concurrency=4, lock=LOCK_SECONDS, poll_seconds=0.2)
+    def transactional(job: TakenJob, tx: Connection) -> None:
+        tx.execute("insert into effects (job) values (%s)", [job.id])
+        work(job)
+
+    mp.run()
+
+
+if __name__ == "__main__":
+    run(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -1,0 +1,99 @@
+"""Every job done, each completion once, no limit ever passed, whoever is killed when; and the same
+harness finds it as soon as the lock on a channel's policy is taken out.
+
+MILEPOST_TORTURE_SEED asks for the random choices of an earlier run (not for its timing).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from milepost import Job, Milepost, TakenJob
+from milepost.db import Connection
+from tests.chaos.queue.fleet import Fleet, held_spans, limits, prepare
+from tests.chaos.queue.history import Limit, too_many, too_soon
+from tests.integration.queue.working import working
+from tests.waiting import wait_until
+
+JOBS = 20_000
+CHANNELS = 50
+SABOTAGED_JOBS = 2_000
+SEED = int(os.environ.get("MILEPOST_TORTURE_SEED", random.SystemRandom().getrandbits(32)))
+pytestmark = pytest.mark.parametrize("order", ["append"])
+
+
+@pytest.mark.timeout(400)
+def test_a_fleet_does_every_job_within_the_limits_though_workers_are_killed(
+    mp: Milepost, url: str, conn: Connection, tmp_path: Path
+) -> None:
+    sys.stdout.write(f"MILEPOST_TORTURE_SEED={SEED}\n")
+    channels = limits(CHANNELS, random.Random(SEED))
+    ids = prepare(mp, conn, channels, JOBS)
+    fleet = Fleet(url, tmp_path, SEED)
+    fleet.run(conn, JOBS, pause_seconds=1.0, limit_seconds=300)
+
+    handled = fleet.spans()
+    held = held_spans(conn)
+    completions = conn.execute("select job from held where is_done").fetchall()
+    effects = conn.execute("select job from effects").fetchall()
+    in_transaction = [id_ for n, id_ in enumerate(ids) if (n % CHANNELS) % 5 == 0]
+    sys.stdout.write(
+        f"{fleet.kills} kills, {len(handled) - JOBS} attempts more than jobs, {len(held)} takes\n"
+    )
+    assert fleet.kills > 3
+    assert {span.job for span in handled} == set(ids)
+    assert sorted(job for (job,) in completions) == sorted(ids)
+    assert sorted(job for (job,) in effects) == in_transaction
+    assert too_many(held, channels) == {}
+    assert too_soon(held, channels) == {}
+    assert too_many(handled, channels) == {}
+
+
+@pytest.mark.timeout(200)
+def test_without_the_lock_on_a_channel_the_limits_are_passed(
+    mp: Milepost, url: str, conn: Connection, tmp_path: Path
+) -> None:
+    channels = {f"plain.{n}": Limit(max_concurrency=1) for n in range(3)}
+    prepare(mp, conn, channels, SABOTAGED_JOBS)
+    take_out_the_lock(conn)
+    fleet = Fleet(url, tmp_path, SEED, size=4)
+    fleet.run(conn, SABOTAGED_JOBS, pause_seconds=30.0, limit_seconds=100)
+    assert too_many(held_spans(conn), channels)
+
+
+def take_out_the_lock(conn: Connection) -> None:
+    row = conn.execute("select pg_get_functiondef('milepost.take_from'::regproc::oid)").fetchone()
+    assert row is not None
+    body = row[0]
+    assert body.count("order by c.name\n      for update skip locked") == 1
+    conn.execute(body.replace("order by c.name\n      for update skip locked", "order by c.name"))
+
+
+def test_a_fresh_channel_waits_for_one_rotation_at_most(mp: Milepost, conn: Connection) -> None:
+    """A job of a fresh channel, put while 20,000 wait in another one."""
+    batch = 100
+    order: list[str] = []
+    overtaken: list[int] = []
+
+    @mp.worker("*", concurrency=4, batch=batch)
+    def handle(job: TakenJob) -> None:
+        order.append(job.channel)
+
+    mp.put(conn, *(Job("backlog", n) for n in range(20_000)))
+    with working(handle):
+        wait_until(lambda: len(order) > 500)
+        for number in range(10):
+            before = len(order)
+            mp.put(conn, Job(f"fresh-{number}"))
+            wait_until(lambda n=number: f"fresh-{n}" in order)  # type: ignore[misc]
+            overtaken.append(order.index(f"fresh-{number}") - before)
+        assert Counter(order)["backlog"] < 20_000, "the backlog was gone too soon to tell"
+    sys.stdout.write(f"overtaken by {overtaken} jobs of the backlog\n")
+    # What was in hand already, twice a batch, and one take more; and what was done meanwhile.
+    assert sorted(overtaken)[5] <= 4 * batch

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import pytest
+
+from milepost import Job, Milepost
+from milepost.db import Connection
+from milepost.queue import Taker
+from tests.integration.cli.command import Cli
+from tests.waiting import wait_until
+
+APPLICATION = "tests.integration.cli.application"
+pytestmark = pytest.mark.parametrize("order", ["append"])
+
+
+def jobs(cli: Cli, *arguments: str) -> list[dict[str, Any]]:
+    return list(cli.run("queue", "list", "--json", *arguments).document())
+
+
+def channel(cli: Cli, name: str) -> dict[str, Any]:
+    (found,) = [c for c in cli.run("channels", "--json").document() if c["name"] == name]
+    return dict(found)
+
+
+def test_what_is_put_is_listed_shown_and_counted(cli: Cli) -> None:
+    id_ = cli.run("queue", "put", "emails", '{"to": "ann"}', "--priority", "-1").stdout.strip()
+    later = cli.run("queue", "put", "emails", "--delay-seconds", "60", "--json").document()["id"]
+    first, second = jobs(cli)
+    assert (first["id"], first["content"], first["status"]) == (int(id_), {"to": "ann"}, "ready")
+    assert (second["id"], second["content"], second["status"]) == (later, None, "scheduled")
+    assert cli.run("queue", "show", id_, "--json").document() == first
+    assert '"ann"' in cli.run("queue", "show", id_).stdout.replace("'", '"')
+    assert "emails" in cli.run("queue", "list", "--channel", "emails").stdout
+    assert jobs(cli, "--status", "running") == []
+    summary = cli.run("queue", "--json").document()
+    assert (summary["ready"], summary["scheduled"], summary["channels"]) == (1, 1, 1)
+    assert summary["oldest_due_seconds"] > 0
+    assert "1 ready, 1 scheduled" in cli.run("queue").stdout
+    assert cli.run("status", "--json").document()["queue"]["ready"] == 1
+    assert "1 ready" in cli.run("status").stdout
+    missing = cli.run("queue", "show", "999")
+    assert (missing.code, "no job 999" in missing.stderr) == (1, True)
+
+
+def test_a_unique_key_answers_with_the_first_id_and_bad_json_is_refused(cli: Cli) -> None:
+    put = ("queue", "put", "emails", "1", "--unique-key", "k")
+    assert cli.run(*put).stdout == cli.run(*put).stdout
+    refused = cli.run("queue", "put", "emails", "{")
+    assert (refused.code, "JSON" in refused.stderr) == (2, True)
+
+
+def test_run_works_on_jobs_and_dead_ones_are_retried_and_dropped(
+    cli: Cli, mp: Milepost, conn: Connection
+) -> None:
+    mp.put(conn, *(Job("chores", n) for n in (1, 2)), Job("chores", "bad"), Job("chores", "bad"))
+    result = cli.run("run", f"{APPLICATION}:mp", "--only", "chores", "--until", "drained")
+    assert result.code == 0, result
+    first, second = cli.run("queue", "dead", "--json").document()
+    assert first["last_error"] == "ValueError: a bad chore"
+    assert "a bad chore" in cli.run("queue", "dead").stdout
+    assert cli.run("queue", "retry", str(first["id"])).code == 0
+    assert [job["id"] for job in jobs(cli, "--status", "ready")] == [first["id"]]
+    again = cli.run("queue", "retry", str(first["id"]))
+    assert again.code == 1
+    assert cli.run("queue", "drop", "--all", "--json").document() == [
+        {"id": second["id"], "verdict": "done"}
+    ]
+    assert len(jobs(cli)) == 1
+    assert cli.run("queue", "retry").code == 2
+
+
+def test_waiting_jobs_are_cancelled_and_purged(cli: Cli, mp: Milepost, conn: Connection) -> None:
+    ids = mp.put(conn, *(Job("emails", n) for n in range(3)), Job("other"))
+    cancelled = cli.run("queue", "cancel", str(ids[0]), "999")
+    assert (cancelled.code, "cancelled" in cancelled.stdout) == (1, True)
+    assert cli.run("queue", "purge", "emails", "--json").document() == {"deleted": 2}
+    assert [job["channel"] for job in jobs(cli)] == ["other"]
+
+
+def test_the_limits_of_a_channel_are_set_paused_and_resumed(cli: Cli) -> None:
+    limits = ("--max-concurrency", "3", "--release-seconds", "0.5", "--max-size", "10")
+    assert "3 at once" in cli.run("channels", "set", "emails", *limits).stdout
+    found = channel(cli, "emails")
+    assert (found["max_concurrency"], found["release_seconds"], found["max_size"]) == (3, 0.5, 10)
+    assert cli.run("channels", "pause", "emails").code == 0
+    assert channel(cli, "emails")["is_paused"]
+    cli.run("channels", "set", "emails", "--max-concurrency", "4")
+    found = channel(cli, "emails")
+    assert (found["max_concurrency"], found["max_size"], found["is_paused"]) == (4, None, True)
+    assert "paused, 4 at once" in cli.run("channels").stdout
+    assert cli.run("channels", "resume", "emails").code == 0
+    assert not channel(cli, "emails")["is_paused"]
+
+
+def test_a_full_channel_refuses_a_put_in_one_line(cli: Cli) -> None:
+    cli.run("channels", "set", "emails", "--max-size", "1")
+    assert cli.run("queue", "put", "emails").code == 0
+    refused = cli.run("queue", "put", "emails")
+    assert (refused.code, "channel emails is full" in refused.stderr) == (1, True)
+
+
+def test_a_worker_ends_what_it_is_at_when_it_is_told_to(
+    cli: Cli, mp: Milepost, conn: Connection
+) -> None:
+    mp.put(conn, Job("chores", "slow"))
+    process = cli.start("run", f"{APPLICATION}:mp", "--only", "chores")
+    wait_until(lambda: jobs_running(conn) == 1)
+    process.send_signal(signal.SIGTERM)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 0, stderr
+    assert conn.execute("select count(*) from milepost.jobs").fetchone() == (0,)
+
+
+def jobs_running(conn: Connection) -> int:
+    row = conn.execute("select count(*) from milepost.jobs where status = 'running'").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def test_doctor_finds_what_nobody_looks_after_and_mends_it(
+    cli: Cli, mp: Milepost, conn: Connection
+) -> None:
+    mp.put(conn, Job("emails"))
+    Taker("emails").take(conn, 1)
+    conn.execute("update milepost.jobs set locked_until = clock_timestamp() - interval '5 minutes'")
+    found = cli.run("doctor", "--json")
+    assert found.code == 1
+    assert [fault["kind"] for fault in found.document()["queue_faults"]] == ["expired"]
+    shown = cli.run("doctor")
+    assert "To do: milepost doctor --repair" in shown.stdout
+    assert cli.run("doctor", "--repair").code == 0
+    assert [job["status"] for job in jobs(cli)] == ["ready"]

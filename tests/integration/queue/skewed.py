@@ -1,0 +1,51 @@
+"""A worker whose clock is wrong: `python -m tests.integration.queue.skewed HOURS`.
+
+Every reading of this process's wall clock is off by so many hours. It puts a job with a delay,
+keeps a schedule, and works until it has done both.
+"""
+
+from __future__ import annotations
+
+import datetime
+import sys
+import time
+
+OFFSET = datetime.timedelta(hours=float(sys.argv[1]))
+_datetime, _now, _time = datetime.datetime, datetime.datetime.now, time.time
+
+
+class Kind(type):
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, _datetime)
+
+
+class SkewedDatetime(datetime.datetime, metaclass=Kind):
+    @classmethod
+    def now(cls, tz: datetime.tzinfo | None = None) -> SkewedDatetime:
+        return cls.combine((wrong := _now(tz) + OFFSET).date(), wrong.timetz())
+
+
+def main() -> None:
+    datetime.datetime = SkewedDatetime  # type: ignore[misc]  # before anybody else imports it
+    time.time = lambda: _time() + OFFSET.total_seconds()
+    from milepost import Job, Milepost, Repeat, TakenJob, put
+
+    mp = Milepost()
+    done: set[str] = set()
+
+    @mp.worker("skewed", lock=1.0, poll_seconds=0.2)
+    def work(job: TakenJob) -> None:
+        # Longer than the lock: only heartbeats keep it.
+        time.sleep(1.5)
+        done.add(job.content)
+
+    mp.schedule("ticks", Repeat(datetime.timedelta(seconds=1)), Job("skewed", "tick"))
+    with mp.connect() as conn:
+        put(conn, Job("skewed", "late", run_at=datetime.timedelta(seconds=1)))
+    while done < {"late", "tick"}:
+        mp.run(until="drained")
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    main()

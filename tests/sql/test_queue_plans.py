@@ -1,0 +1,235 @@
+"""The plans of the queue's functions, at a million waiting jobs in 10,000 channels, all of them
+with a policy; by the method of test_plans.py. Nothing reads a whole table, nothing is sorted that
+an index holds in order, and what a take costs does not depend on how many jobs wait."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from milepost import db
+from milepost.db import Connection, one
+from milepost.sql import LogOrder
+from tests.server import TestServer
+
+JOBS, CHANNELS = 1_000_000, 10_000
+FILL_CHANNELS = """
+insert into milepost.channels (name, max_concurrency)
+select 'channel' || n, 1000 from generate_series(1, %(channels)s) as n
+"""
+FILL_JOBS = """
+insert into milepost.jobs (channel, content, run_at)
+select 'channel' || 1 + n %% %(channels)s, '{}', clock_timestamp() - interval '1 hour'
+from generate_series(1, %(jobs)s) as n
+"""
+FILL_OTHERS = """
+insert into milepost.jobs (
+  channel, content, run_at, status, locked_until, taken, attempt, kept_until
+)
+select 'channel' || 1 + n %% %(channels)s, '{}',
+  clock_timestamp() + interval '1 day' + n * interval '1 second', status::milepost.job_status,
+  case when status = 'running' then clock_timestamp() + interval '1 hour' end,
+  case when status = 'running' then nextval('milepost.jobs_taken_seq') end, 1,
+  case when status = 'done' then clock_timestamp() + interval '1 day' + n * interval '1 second' end
+from generate_series(1, %(jobs)s / 100) as n,
+  unnest(array['scheduled', 'running', 'dead', 'done']) as status
+"""
+# Ids from 1 on wait; the running ones follow the million.
+RUNNING = "array(select id from milepost.jobs where status = 'running' order by taken limit 10)"
+STATEMENTS: dict[str, str] = {
+    "take": "select * from milepost.take(500)",
+    "take from the middle": "select * from milepost.take(500, after => 'channel5')",
+    "take one": "select * from milepost.take(1)",
+    "take of a prefix": "select * from milepost.take(10, pattern => 'channel77*')",
+    "take of a name": "select * from milepost.take(10, pattern => 'channel77')",
+    "hinted take": "select * from milepost.take_from(array['channel7', 'channel8'], 10, '30 s', "
+    "array[0, 0]::smallint[], array['2020-01-01', '2020-01-01']::timestamptz[], array[5, 5])",
+    "complete": "select milepost.complete(%(ids)s, %(attempts)s)",
+    "complete with results": "select milepost.complete(%(ids)s, %(attempts)s, %(results)s)",
+    "defer": "select milepost.defer(%(ids)s, %(attempts)s)",
+    "fail": "select milepost.fail(%(ids)s, %(attempts)s)",
+    "give back": "select milepost.give_back(%(ids)s, %(attempts)s)",
+    "cancel running": "select milepost.cancel_running(%(ids)s, %(attempts)s)",
+    "heartbeat": "select milepost.heartbeat(%(ids)s, %(attempts)s, '30 s')",
+    "cancel": "select milepost.cancel(%(waiting)s || %(ids)s)",
+    "retry": "select milepost.retry(%(ids)s)",
+    "put": "select milepost.put('channel7', '')",
+    "put with a key": "select milepost.put('channel7', '', unique_key => 'k')",
+    "put many": "select milepost.put_many(array['channel7', 'channel8'], array['', '']::bytea[])",
+    "put into a channel with a size": "select milepost.put('sized', '')",
+    "promote": "select milepost.promote_due()",
+    "purge": "select milepost.purge_finished()",
+}
+# How many pages each may touch. A take goes down to 100 channels and their policies, and writes.
+FEW, SOME, MANY = 150, 500, 12_000
+PAGES = {
+    "promote": 20,
+    "purge": 20,
+    "take": MANY,
+    "take from the middle": MANY,
+    "take of a prefix": 2 * SOME,
+    "hinted take": SOME,
+    "take of a name": SOME,
+    "complete": SOME,
+    "complete with results": SOME,
+    "defer": SOME,
+    "fail": SOME,
+    "give back": SOME,
+    "cancel running": SOME,
+    "heartbeat": SOME,
+    "cancel": SOME,
+    "retry": SOME,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    conn: Connection
+    jobs: int
+
+    def parameters(self) -> dict[str, Any]:
+        ids = one(self.conn.execute(f"select {RUNNING}".encode()).fetchone())[0]
+        return {
+            "ids": ids,
+            "attempts": [1] * len(ids),
+            "results": [b""] * len(ids),
+            "waiting": list(range(self.jobs // 2, self.jobs // 2 + 5)),
+        }
+
+    @contextmanager
+    def undone(self) -> Iterator[None]:
+        """Whatever it changes; and no duties, which have tests of their own."""
+        with self.conn.transaction(force_rollback=True):
+            self.conn.execute(
+                "select setval('milepost.jobs_promote_at', extract(epoch from now() + '30 s')::int8"
+                " * 1000), setval('milepost.jobs_recover_at', extract(epoch from now() + '30 s')"
+                "::int8 * 1000)"
+            )
+            yield
+
+    def plans(self, statement: str) -> list[str]:
+        parameters = self.parameters()
+        reported: list[str] = []
+        self.conn.add_notice_handler(lambda notice: reported.append(notice.message_detail or ""))
+        with self.undone():
+            self.conn.execute("set local debug_print_plan = on")
+            self.conn.execute("set local client_min_messages = log")
+            self.conn.execute(statement.encode(), parameters)
+        return reported
+
+    def scanned(self, plan: str) -> set[str]:
+        """The tables of the queue that a plan reads from one end to the other."""
+        entries = plan.split("{RANGETBLENTRY")[1:]
+        found = [re.search(r":rtekind 0\s+:relid (\d+)", entry) for entry in entries]
+        relations = [match[1] if match else "" for match in found]
+        # Spelt `:scanrelid` up to PostgreSQL 15.
+        numbers = re.findall(r"\{SEQSCAN\s.*?:(?:scan\.)?scanrelid (\d+)", plan, re.DOTALL)
+        tables = self.tables()
+        return {tables[relations[int(n) - 1]] for n in numbers if relations[int(n) - 1] in tables}
+
+    def tables(self) -> dict[str, str]:
+        rows = self.conn.execute(
+            "select oid::text, relname from pg_class where oid in "
+            "('milepost.jobs'::regclass, 'milepost.channels'::regclass)"
+        ).fetchall()
+        return dict(rows)
+
+    def pages(self, statement: str, times: int = 8) -> int:
+        """How many it touches once its plans are cached."""
+        parameters = self.parameters()
+        explain = f"explain (analyze, buffers, format json) {statement}".encode()
+        for _ in range(times):
+            with self.undone():
+                row = self.conn.execute(explain, parameters).fetchone()
+        found = one(row)[0][0]["Plan"]
+        return int(found["Shared Hit Blocks"] + found["Shared Read Blocks"])
+
+
+def fill(conn: Connection, jobs: int, channels: int) -> None:
+    parameters = {"jobs": jobs, "channels": channels}
+    for statement in (FILL_CHANNELS, FILL_JOBS, FILL_OTHERS):
+        conn.execute(statement.encode(), parameters)
+    conn.execute("select milepost.set_channel('sized', max_size => 100)")
+
+
+@contextmanager
+def database(server: TestServer, template: str, jobs: int, channels: int) -> Iterator[str]:
+    name = server.create_database("queue_plans", template=template)
+    with db.connect(server.url(name)) as conn:
+        # Unlogged only to be filled sooner: the planner makes no difference.
+        conn.execute("alter table milepost.jobs set unlogged")
+        fill(conn, jobs, channels)
+        conn.execute("vacuum (analyze) milepost.jobs, milepost.channels")
+    yield server.url(name)
+    server.drop_database(name)
+
+
+@pytest.fixture(scope="module")
+def million_url(server: TestServer, template: Callable[[LogOrder], str]) -> Iterator[str]:
+    with database(server, template("append"), JOBS, CHANNELS) as url:
+        yield url
+
+
+@pytest.fixture(params=["force_custom_plan", "force_generic_plan"])
+def million(request: pytest.FixtureRequest, million_url: str) -> Iterator[Filled]:
+    with db.connect(million_url) as conn:
+        conn.execute("select set_config('plan_cache_mode', %s, false)", [request.param])
+        yield Filled(conn, JOBS)
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_no_table_is_read_from_one_end_to_the_other(million: Filled, name: str) -> None:
+    plans = million.plans(STATEMENTS[name])
+    assert plans
+    for plan in plans:
+        assert not million.scanned(plan)
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_few_pages_are_touched(million: Filled, name: str) -> None:
+    assert million.pages(STATEMENTS[name]) < PAGES.get(name, FEW)
+
+
+def test_channels_are_visited_no_further_than_is_asked_for(million: Filled) -> None:
+    visit = "select * from milepost.channels_with_room('*', null, {})"
+    one_channel, hundred = (million.pages(visit.format(n)) for n in (1, 100))
+    assert one_channel < 40
+    assert hundred < 100 * one_channel
+
+
+def test_a_take_at_a_million_jobs_costs_little_more_than_at_some_thousand(
+    million: Filled, server: TestServer, template: Callable[[LogOrder], str]
+) -> None:
+    with database(server, template("append"), 10_000, 100) as url, db.connect(url) as conn:
+        few = Filled(conn, 10_000).pages(STATEMENTS["take"])
+    assert million.pages(STATEMENTS["take"]) < 1.5 * few
+
+
+def test_plans_that_were_made_on_empty_tables_stay_good(
+    server: TestServer, template: Callable[[LogOrder], str]
+) -> None:
+    """A worker that waits on an empty queue keeps its plans when a lot is put at once, until
+    somebody analyses the tables."""
+    name = server.create_database("queue_plans", template=template("append"))
+    with db.connect(server.url(name)) as conn:
+        queue = Filled(conn, 0)
+        for statement in STATEMENTS.values():
+            queue.pages(statement)
+        fill(conn, 100_000, 1_000)
+        filled = Filled(conn, 100_000)
+        for kind, statement in STATEMENTS.items():
+            assert filled.pages(statement, times=1) < PAGES.get(kind, FEW), kind
+    server.drop_database(name)
+
+
+def test_the_plans_of_other_queries_show_what_is_to_be_avoided(million: Filled) -> None:
+    """So that the tests above can fail."""
+    scan = "select * from milepost.jobs order by content limit 1"
+    (plan,) = million.plans(scan)
+    assert million.scanned(plan) == {"jobs"}
+    assert million.pages(scan, times=1) > MANY
