@@ -79,7 +79,7 @@ def measure(bench: Workbench) -> list[Comparison]:
     sides = {name: partial(ours.drain, bench, count) for name, ours in _OURS.items()} | {
         name: partial(_drain_peer, bench, peer, count) for name, peer in peers.items()
     }
-    measured = alternate(sides, rounds=bench.choose(5, 1))
+    measured = alternate(sides, rounds=bench.choose(3, 1))
     one = measured[_ONE]
     return [
         *(Comparison(_ONE, name, _UNIT, one, measured[name], _TARGETS[name]) for name in peers),

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 
 # Installed with the peers, not with Milepost.
-from awa import AsyncClient  # type: ignore[import-not-found]
+from awa import AsyncClient
 
 from benchmarks.peers.stopwatch import Stopwatch
 

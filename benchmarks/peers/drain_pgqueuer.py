@@ -7,12 +7,12 @@ import asyncio
 import sys
 
 # Installed with the peers, not with Milepost.
-import asyncpg  # type: ignore[import-not-found]
-import uvloop  # type: ignore[import-not-found]
-from pgqueuer import PgQueuer  # type: ignore[import-not-found]
-from pgqueuer.db import AsyncpgDriver  # type: ignore[import-not-found]
-from pgqueuer.queries import Queries  # type: ignore[import-not-found]
-from pgqueuer.types import QueueExecutionMode  # type: ignore[import-not-found]
+import asyncpg
+import uvloop
+from pgqueuer import PgQueuer
+from pgqueuer.db import AsyncpgDriver
+from pgqueuer.queries import Queries
+from pgqueuer.types import QueueExecutionMode
 
 from benchmarks.peers.stopwatch import Stopwatch
 
