@@ -8,6 +8,7 @@ import signal
 import sys
 
 from benchmarks import report
+from benchmarks.figure import Skipped
 from benchmarks.figures import FIGURES, named
 from benchmarks.workbench import workbench
 
@@ -23,7 +24,10 @@ def main() -> None:
     with workbench(is_quick=arguments.quick) as bench:
         for figure in named(arguments.names):
             print(f"measuring {figure.name} ...", file=sys.stderr, flush=True)
-            figures.append((figure, figure.measure(bench)))
+            try:
+                figures.append((figure, figure.measure(bench)))
+            except Skipped as skipped:
+                print(f"{figure.name} is left out: {skipped}", file=sys.stderr, flush=True)
         run = report.Run(bench.server_version(), arguments.quick, figures)
     if arguments.json:
         print(report.as_json(run))

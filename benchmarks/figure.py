@@ -61,6 +61,10 @@ class Comparison:
         return None if self.target is None else self.target.is_met_by(self.ratio)
 
 
+class Skipped(Exception):
+    """A figure that cannot be measured here, and why: something to compare with is absent."""
+
+
 @dataclass(frozen=True, slots=True)
 class Figure:
     """A name to run it by, what it shows, and how it is measured."""

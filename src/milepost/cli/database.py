@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from milepost.app import Milepost, environment_url
+from milepost.app import Milepost
+from milepost.db import environment_url
 
 
 def open_log(url: str | None, schema: str) -> Milepost:

@@ -7,9 +7,10 @@ from dataclasses import asdict
 import typer
 
 from milepost import sql
-from milepost.cli import doctor, options, processors, queue
+from milepost.cli import doctor, options, pipelines, processors, queue
 from milepost.cli.database import open_log
 from milepost.cli.output import print_json
+from milepost.pipeline.admin import list_pipelines
 from milepost.processors import admin
 from milepost.queue import admin as queue_admin
 
@@ -19,10 +20,11 @@ def command(
     schema: options.Schema = sql.DEFAULT_SCHEMA,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show the log, its horizon, where every processor stands, and the queue."""
+    """Show the log, its horizon, where every processor and pipeline stands, and the queue."""
     mp = open_log(url, schema)
     with mp.connect() as conn:
         found = admin.list_processors(conn, schema)
+        spark = list_pipelines(conn, schema)
         jobs = queue_admin.summary(conn, schema)
     diagnosis = mp.diagnose()
     if as_json:
@@ -30,6 +32,7 @@ def command(
             {
                 "log": doctor.as_document(diagnosis, diagnosis.problems(10.0)),
                 "processors": [processors.as_document(status) for status in found],
+                "pipelines": [pipelines.as_document(status) for status in spark],
                 "queue": asdict(jobs),
             }
         )
@@ -38,6 +41,9 @@ def command(
         typer.echo(f"{area:8} {text}")
     typer.echo()
     processors.print_table(found)
+    if spark:
+        typer.echo()
+        pipelines.print_table(spark)
     typer.echo("\nqueue")
     for line in queue.summary_lines(jobs):
         typer.echo(f"  {line}")

@@ -1,4 +1,5 @@
-"""Run processors and workers in one process, until all have ended or a stop is asked for."""
+"""Run processors, pipelines and workers in one process, until all have ended or a stop is asked
+for."""
 
 from __future__ import annotations
 

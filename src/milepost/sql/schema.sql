@@ -29,6 +29,30 @@ CREATE TYPE milepost.verdict AS ENUM (
     'cancelled'
 );
 
+CREATE FUNCTION milepost.activate_pipeline(pipeline text, version integer) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  was_paused boolean;
+begin
+  -- One after the other: at no moment may two be active.
+  update "milepost".pipelines as p
+  set is_active = false, hold_until = null
+  where p.name = activate_pipeline.pipeline and p.is_active
+    and p.version <> activate_pipeline.version
+  returning p.is_paused into was_paused;
+  update "milepost".pipelines as p
+  set is_active = true,
+    is_paused = coalesce(was_paused, p.is_paused),
+    -- Whoever filled it is done; whoever runs it will say so.
+    state = case when p.built_at is null then 'stopped' else p.state end,
+    built_at = coalesce(p.built_at, clock_timestamp()),
+    hold_until = null
+  where p.name = activate_pipeline.pipeline and p.version = activate_pipeline.version;
+end;
+$$;
+
 CREATE FUNCTION milepost.append(type text, data json, key text DEFAULT NULL::text, topic text DEFAULT 'default'::text, metadata json DEFAULT '{}'::json, id uuid DEFAULT NULL::uuid) RETURNS milepost."position"
     LANGUAGE plpgsql
     AS $$
@@ -294,6 +318,38 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.check_staged(staging text, attempts bigint[], expected bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $_$
+declare
+  staged bigint;
+begin
+  execute format('select count(*) from "milepost".%I where _attempt = any($1)', staging)
+  into staged using attempts;
+  if staged <> expected then
+    raise exception '% rows of the batch are staged, but % were copied', staged, expected
+      using errcode = 'MP042',
+      hint = 'The server crashed in between, or another driver emptied the table. Nothing was written; the batch is done again.';
+  end if;
+end;
+$_$;
+
+CREATE FUNCTION milepost.clean_staging(name text) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+begin
+  if to_regclass(format('"milepost".%I', name)) is null then
+    return true;
+  end if;
+  execute format('lock table "milepost".%I in access exclusive mode nowait', name);
+  execute format('truncate "milepost".%I', name);
+  return true;
+exception
+  when lock_not_available or undefined_table then
+    return false;
+end;
+$$;
+
 CREATE FUNCTION milepost.complete(ids bigint[], attempts integer[], results bytea[] DEFAULT NULL::bytea[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -347,6 +403,54 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.create_staging(name text, columns text[], types text[]) RETURNS void
+    LANGUAGE plpgsql
+    SET lock_timeout TO '10s'
+    AS $$
+declare
+  wanted constant text := (
+    select string_agg(format('%I %s', c, t), ', ' order by n)
+    from unnest(columns, types) with ordinality as given (c, t, n)
+  );
+  found_columns constant text := (
+    select string_agg(format('%I %s', a.attname, format_type(a.atttypid, a.atttypmod)), ', ' order by a.attnum)
+    from pg_attribute as a
+    where a.attrelid = to_regclass(format('"milepost".%I', name)) and a.attnum > 0 and not a.attisdropped
+  );
+begin
+  if found_columns = wanted then
+    return;
+  end if;
+  if found_columns is not null then
+    execute format('drop table "milepost".%I', name);
+  end if;
+  -- A competitor may be making it at this moment too.
+  execute format(
+    'create unlogged table if not exists "milepost".%I (%s) with (autovacuum_enabled = off)',
+    name, wanted
+  );
+end;
+$$;
+
+CREATE FUNCTION milepost.create_target(target_schema text, table_name text, columns text[], types text[], key_columns text[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+declare
+  key_list constant text := (
+    select string_agg(format('%I', c), ', ' order by n) from unnest(key_columns) with ordinality as x (c, n)
+  );
+begin
+  execute format(
+    'create table if not exists %I.%I (%s%s)%s',
+    target_schema, table_name,
+    (select string_agg(format('%I %s', c, t), ', ' order by n)
+      from unnest(columns, types) with ordinality as x (c, t, n)),
+    coalesce(', primary key (' || key_list || ')', ''),
+    case when key_list is null then '' else ' with (fillfactor = 70)' end
+  );
+end;
+$$;
+
 CREATE FUNCTION milepost.defer(ids bigint[], attempts integer[], delays interval[] DEFAULT NULL::interval[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], states bytea[] DEFAULT NULL::bytea[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -390,6 +494,55 @@ begin
   select * from "milepost".verdicts(defer.ids, defer.attempts, changed, changed_attempts);
 end;
 $$;
+
+CREATE FUNCTION milepost.drop_pipeline(pipeline text, version integer, staging text) RETURNS text
+    LANGUAGE plpgsql
+    SET lock_timeout TO '10s'
+    AS $$
+#variable_conflict use_column
+declare
+  going "milepost".pipelines;
+begin
+  perform from "milepost".checkpoints as c
+  where c.processor = drop_pipeline.pipeline and c.version = drop_pipeline.version and c.segment = 0
+  for update;
+  select p.* into going
+  from "milepost".pipelines as p
+  where p.name = drop_pipeline.pipeline and p.version = drop_pipeline.version
+  for update;
+  if not found then
+    return 'missing';
+  elsif going.is_active then
+    return 'active';
+  end if;
+  if going.target_table is not null then
+    execute format('drop table if exists %I.%I', going.target_schema, going.target_table);
+  end if;
+  execute format('drop table if exists "milepost".%I', drop_pipeline.staging);
+  delete from "milepost".checkpoints as c
+  where c.processor = drop_pipeline.pipeline and c.version = drop_pipeline.version and c.segment = 0;
+  delete from "milepost".pipelines as p
+  where p.name = drop_pipeline.pipeline and p.version = drop_pipeline.version;
+  return 'dropped';
+end;
+$$;
+
+CREATE FUNCTION milepost.duplicate_key(staging text, key_columns text[], attempts bigint[]) RETURNS text
+    LANGUAGE plpgsql
+    AS $_$
+declare
+  key_list constant text := (
+    select string_agg(format('%I', c), ', ' order by n) from unnest(key_columns) with ordinality as x (c, n)
+  );
+  found_key text;
+begin
+  execute format(
+    'select row(%1$s)::text from "milepost".%2$I where _attempt = any($1) group by %1$s having count(*) > 1 limit 1',
+    key_list, staging
+  ) into found_key using attempts;
+  return found_key;
+end;
+$_$;
 
 CREATE FUNCTION milepost.fail(ids bigint[], attempts integer[], delays interval[] DEFAULT NULL::interval[], errors text[] DEFAULT NULL::text[], finals boolean[] DEFAULT NULL::boolean[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
@@ -617,6 +770,127 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.merge_append(staging text, target regclass, columns text[], types text[], attempts bigint[]) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $_$
+declare
+  written bigint;
+begin
+  execute format(
+    'insert into %s (%s) select %s from "milepost".%I where _attempt = any($1)',
+    target,
+    (select string_agg(format('%I', c), ', ' order by n) from unnest(columns) with ordinality as x (c, n)),
+    (select string_agg(format('%I::%s', c, t), ', ' order by n)
+      from unnest(columns, types) with ordinality as x (c, t, n)),
+    staging
+  ) using attempts;
+  get diagnostics written = row_count;
+  return written;
+end;
+$_$;
+
+CREATE FUNCTION milepost.merge_jobs(staging text, default_channel text, attempts bigint[]) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $_$
+declare
+  written bigint;
+begin
+  execute format(
+    $sql$
+    select count(*) from (
+      select
+        array_agg(coalesce(channel, $2) order by array_position($1, _attempt), _row) as channels,
+        array_agg(
+          convert_to((content::json)::text, 'UTF8') order by array_position($1, _attempt), _row
+        ) as contents,
+        array_agg(run_at order by array_position($1, _attempt), _row) as run_ats,
+        array_agg(priority order by array_position($1, _attempt), _row) as priorities,
+        array_agg(max_attempts order by array_position($1, _attempt), _row) as max_attempts,
+        array_agg(unique_key order by array_position($1, _attempt), _row) as unique_keys
+      from "milepost".%I
+      where _attempt = any($1)
+    ) as staged
+    cross join lateral "milepost".put_many(
+      staged.channels, staged.contents, staged.run_ats, staged.priorities, staged.max_attempts,
+      staged.unique_keys
+    )
+    $sql$,
+    staging
+  ) into written using attempts, default_channel;
+  return written;
+end;
+$_$;
+
+CREATE FUNCTION milepost.merge_messages(staging text, default_topic text, attempts bigint[]) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $_$
+declare
+  written bigint;
+begin
+  execute format(
+    $sql$
+    insert into "milepost".messages (id, topic, key, type, data, metadata)
+    select "milepost".uuid7(), coalesce(topic, $2), key, type, data::json, coalesce(metadata, '{}')::json
+    from "milepost".%I
+    cross join lateral "milepost".refuse_oversized(data::json, coalesce(metadata, '{}')::json)
+    where _attempt = any($1)
+    order by array_position($1, _attempt), _row
+    $sql$,
+    staging
+  ) using attempts, default_topic;
+  get diagnostics written = row_count;
+  return written;
+end;
+$_$;
+
+CREATE FUNCTION milepost.merge_upsert(staging text, target regclass, key_columns text[], key_types text[], set_columns text[], set_types text[], add_columns text[], add_types text[], attempts bigint[]) RETURNS bigint
+    LANGUAGE plpgsql
+    SET work_mem TO '64MB'
+    AS $_$
+declare
+  is_summed constant boolean := cardinality(set_columns) = 0;
+  key_list constant text := (
+    select string_agg(format('%I', c), ', ' order by n) from unnest(key_columns) with ordinality as x (c, n)
+  );
+  column_list constant text := (
+    select string_agg(format('%I', c), ', ' order by n)
+    from unnest(key_columns || set_columns || add_columns) with ordinality as x (c, n)
+  );
+  key_values constant text := (
+    select string_agg(format('%I::%s', c, t), ', ' order by n)
+    from unnest(key_columns, key_types) with ordinality as x (c, t, n)
+  );
+  set_values constant text := (
+    select string_agg(format(', %I::%s', c, t), '' order by n)
+    from unnest(set_columns, set_types) with ordinality as x (c, t, n)
+  );
+  add_values constant text := (
+    select string_agg(format(case when is_summed then ', sum(%I)::%s' else ', %I::%s' end, c, t), '' order by n)
+    from unnest(add_columns, add_types) with ordinality as x (c, t, n)
+  );
+  updates constant text := (
+    select string_agg(change, ', ')
+    from (
+      select format('%I = excluded.%1$I', c) as change from unnest(set_columns) as c
+      union all
+      select format('%I = coalesce(t.%1$I + excluded.%1$I, t.%1$I, excluded.%1$I)', c)
+      from unnest(add_columns) as c
+    ) as changes
+  );
+  written bigint;
+begin
+  execute format('insert into %s as t (%s)', target, column_list)
+    || ' select ' || key_values || coalesce(set_values, '') || coalesce(add_values, '')
+    || format(' from "milepost".%I where _attempt = any($1)', staging)
+    || case when is_summed then ' group by ' || key_list else '' end
+    || format(' on conflict (%s) do ', key_list)
+    || coalesce('update set ' || updates, 'nothing')
+  using attempts;
+  get diagnostics written = row_count;
+  return written;
+end;
+$_$;
+
 CREATE FUNCTION milepost.note_oldest_running(names text[], mark bigint) RETURNS void
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -638,6 +912,21 @@ begin
   where c.name = any(note_oldest_running.names collate "C")
     and c.max_concurrency is not null
     and c.oldest_running < note_oldest_running.mark - 5000;
+end;
+$$;
+
+CREATE FUNCTION milepost.note_spark_batch(pipeline text, version integer, run text, batch bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+begin
+  update "milepost".pipelines as p
+  set spark_batch = note_spark_batch.batch
+  where p.name = note_spark_batch.pipeline
+    and p.version = note_spark_batch.version
+    and p.spark_run = note_spark_batch.run
+    and coalesce(p.spark_batch, -1) < note_spark_batch.batch;
+  return found;
 end;
 $$;
 
@@ -1053,6 +1342,25 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.refuse_removed(after milepost."position") RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    AS $$
+declare
+  removed "milepost".position;
+begin
+  select removed_transaction_id, removed_position into removed from "milepost".log;
+  if after < removed then
+    raise exception 'messages after position %:% were removed: the log begins after %:%',
+      (after).transaction_id, (after).position, (removed).transaction_id, (removed).position
+      using errcode = 'MP041',
+      hint = format(
+        'Start from %s:%s to read what is left.', (removed).transaction_id, (removed).position
+      );
+  end if;
+  return true;
+end;
+$$;
+
 CREATE FUNCTION milepost.refuse_unsafe_read() RETURNS void
     LANGUAGE plpgsql STABLE
     AS $$
@@ -1163,6 +1471,37 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.show_target(target_schema text, view_name text, table_name text) RETURNS void
+    LANGUAGE plpgsql
+    AS $_$
+declare
+  view_is constant text := format(
+    'view %1$I.%2$I as select * from %1$I.%3$I', target_schema, view_name, table_name
+  );
+  grants constant text[] := array(
+    select format(
+      'grant %s on %I.%I to %s%s', acl.privilege_type, target_schema, view_name,
+      case acl.grantee when 0 then 'public' else quote_ident(pg_get_userbyid(acl.grantee)) end,
+      case when acl.is_grantable then ' with grant option' else '' end
+    )
+    from pg_class as c
+    cross join aclexplode(c.relacl) as acl
+    where c.oid = to_regclass(format('%I.%I', target_schema, view_name))
+      and acl.grantee <> c.relowner
+  );
+  statement text;
+begin
+  execute 'create or replace ' || view_is;
+exception
+  when invalid_table_definition then
+    execute format('drop view %I.%I', target_schema, view_name);
+    execute 'create ' || view_is;
+    foreach statement in array grants loop
+      execute statement;
+    end loop;
+end;
+$_$;
+
 CREATE FUNCTION milepost.store_checkpoint(processor text, version integer, segment integer, expected milepost."position", new milepost."position", epoch bigint DEFAULT 0, owner text DEFAULT NULL::text) RETURNS integer
     LANGUAGE plpgsql
     SET lock_timeout TO '10s'
@@ -1219,6 +1558,61 @@ begin
     when current.at < store_checkpoint.expected then 3
     else 2
   end;
+end;
+$$;
+
+CREATE FUNCTION milepost.swap_pipeline(pipeline text, from_version integer, to_version integer, must_have_caught_up boolean) RETURNS text
+    LANGUAGE plpgsql
+    SET lock_timeout TO '2s'
+    AS $$
+#variable_conflict use_column
+declare
+  active_version integer;
+  coming "milepost".pipelines;
+  is_behind boolean;
+begin
+  perform from "milepost".checkpoints as c
+  where c.processor = swap_pipeline.pipeline and c.segment = 0
+    and c.version in (swap_pipeline.from_version, swap_pipeline.to_version)
+  order by c.version
+  for update;
+  perform from "milepost".pipelines as p
+  where p.name = swap_pipeline.pipeline
+  order by p.version
+  for update;
+
+  select p.version into active_version
+  from "milepost".pipelines as p
+  where p.name = swap_pipeline.pipeline and p.is_active;
+  if active_version is distinct from swap_pipeline.from_version then
+    return 'changed';
+  end if;
+  select p.* into coming
+  from "milepost".pipelines as p
+  where p.name = swap_pipeline.pipeline and p.version = swap_pipeline.to_version;
+  if not found or to_regclass(format('%I.%I', coming.target_schema, coming.target_table)) is null then
+    return 'missing';
+  end if;
+  select (new.transaction_id, new."position") < (old.transaction_id, old."position") into is_behind
+  from "milepost".checkpoints as new
+  left join "milepost".checkpoints as old
+    on old.processor = new.processor and old.segment = 0
+    and old.version = swap_pipeline.from_version
+  where new.processor = swap_pipeline.pipeline and new.segment = 0
+    and new.version = swap_pipeline.to_version;
+  if not found then
+    return 'missing';
+  elsif is_behind and swap_pipeline.must_have_caught_up then
+    return 'behind';
+  end if;
+
+  perform "milepost".show_target(coming.target_schema, coming.target, coming.target_table);
+  perform "milepost".activate_pipeline(swap_pipeline.pipeline, swap_pipeline.to_version);
+  update "milepost".checkpoints as c
+  set epoch = c.epoch + 1
+  where c.processor = swap_pipeline.pipeline and c.segment = 0
+    and c.version in (swap_pipeline.from_version, swap_pipeline.to_version);
+  return 'swapped';
 end;
 $$;
 
@@ -1554,6 +1948,8 @@ CREATE TABLE milepost.log (
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     functions_checksum text,
     is_only boolean DEFAULT true NOT NULL,
+    removed_transaction_id bigint DEFAULT 0 NOT NULL,
+    removed_position bigint DEFAULT 0 NOT NULL,
     CONSTRAINT log_is_only_check CHECK (is_only),
     CONSTRAINT log_log_order_check CHECK ((log_order = ANY (ARRAY['append'::text, 'transaction'::text])))
 );
@@ -1563,6 +1959,37 @@ CREATE TABLE milepost.migrations (
     name text NOT NULL,
     applied_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
 );
+
+CREATE TABLE milepost.pipelines (
+    name text NOT NULL,
+    version integer NOT NULL,
+    topics text[],
+    types text[],
+    code_version integer NOT NULL,
+    sink text NOT NULL,
+    target_schema text,
+    target text,
+    target_table text,
+    is_active boolean DEFAULT false NOT NULL,
+    built_at timestamp with time zone,
+    is_paused boolean DEFAULT false NOT NULL,
+    hold_until timestamp with time zone,
+    state text DEFAULT 'stopped'::text NOT NULL,
+    owner text,
+    spark_run text,
+    spark_batch bigint,
+    batches bigint DEFAULT 0 NOT NULL,
+    rows bigint DEFAULT 0 NOT NULL,
+    batches_per_second double precision DEFAULT 0 NOT NULL,
+    rows_per_second double precision DEFAULT 0 NOT NULL,
+    phases_ms jsonb,
+    last_error text,
+    last_error_at timestamp with time zone,
+    started_at timestamp with time zone,
+    reported_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT pipelines_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 255)))
+)
+WITH (fillfactor='50');
 
 CREATE TABLE milepost.processors (
     name text NOT NULL,
@@ -1610,6 +2037,9 @@ ALTER TABLE ONLY milepost.messages
 ALTER TABLE ONLY milepost.migrations
     ADD CONSTRAINT migrations_pkey PRIMARY KEY (number);
 
+ALTER TABLE ONLY milepost.pipelines
+    ADD CONSTRAINT pipelines_pkey PRIMARY KEY (name, version);
+
 ALTER TABLE ONLY milepost.processors
     ADD CONSTRAINT processors_pkey PRIMARY KEY (name, version);
 
@@ -1628,6 +2058,8 @@ CREATE INDEX jobs_scheduled_channel ON milepost.jobs USING btree (channel) WHERE
 CREATE UNIQUE INDEX jobs_unique_key ON milepost.jobs USING btree (channel, unique_key) WHERE ((unique_key IS NOT NULL) AND (status = ANY (ARRAY['ready'::milepost.job_status, 'scheduled'::milepost.job_status, 'running'::milepost.job_status])));
 
 CREATE INDEX messages_recorded_at ON milepost.messages USING brin (recorded_at) WITH (pages_per_range='64', autosummarize='on');
+
+CREATE UNIQUE INDEX pipelines_active ON milepost.pipelines USING btree (name) WHERE is_active;
 
 CREATE TRIGGER before_append BEFORE INSERT ON milepost.messages FOR EACH STATEMENT EXECUTE FUNCTION milepost.before_append();
 

@@ -11,7 +11,9 @@ from tests.integration.cli.command import Cli
 
 def test_the_demo_proves_that_nothing_is_lost(empty_database: str, order: LogOrder) -> None:
     cli = Cli(empty_database)
-    result = cli.run("demo", "--seconds", "3", "--writers", "4", "--order", order, "--json")
+    result = cli.run(
+        "demo", "--seconds", "3", "--writers", "4", "--order", order, "--no-spark", "--json"
+    )
     assert result.code == 0, result
     outcome = result.document()
     reader, naive = outcome["reader"], outcome["naive"]
@@ -22,10 +24,20 @@ def test_the_demo_proves_that_nothing_is_lost(empty_database: str, order: LogOrd
     assert len(list(Milepost(empty_database, schema=SCHEMA).read())) == reader["committed"]
 
 
+def test_the_pipelines_of_the_demo_survive_what_it_does_to_them(empty_database: str) -> None:
+    result = Cli(empty_database).run("demo", "--seconds", "1", "--writers", "2", "--json")
+    assert result.code == 0, result
+    revenue = result.document()["revenue"]
+    assert (revenue["kills"], revenue["version"], revenue["wrong"]) == (2, 2, 0)
+    sums = {revenue[name] for name in ("sum_of_log", "sum_of_days", "sum_of_customers")}
+    assert len(sums) == 1
+    assert sums.pop() > 0
+
+
 def test_the_demo_shows_a_table_of_80_columns_and_begins_anew(empty_database: str) -> None:
     cli = Cli(empty_database)
     for _ in range(2):
-        result = cli.run("demo", "--seconds", "0.5", "--writers", "2")
+        result = cli.run("demo", "--seconds", "0.5", "--writers", "2", "--no-spark")
         assert result.code == 0, result
     assert "ok: nothing was lost, doubled or out of order" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
@@ -36,7 +48,7 @@ def test_two_demos_in_one_database_do_not_meet(empty_database: str) -> None:
         other.execute(
             "select pg_advisory_lock(hashtextextended('milepost.demo.\"milepost_demo\"', 0))"
         )
-        result = Cli(empty_database).run("demo", "--seconds", "0.5")
+        result = Cli(empty_database).run("demo", "--seconds", "0.5", "--no-spark")
     assert (result.code, "another demo is running" in result.stderr) == (1, True)
 
 

@@ -43,7 +43,16 @@ def test_the_embedded_server_is_started_found_and_stopped(directory: Path) -> No
 
 
 def test_the_demo_stops_the_server_that_it_started(directory: Path) -> None:
-    arguments = ("demo", "--seconds", "0.5", "--writers", "2", "--directory", str(directory))
+    arguments = (
+        "demo",
+        "--seconds",
+        "0.5",
+        "--writers",
+        "2",
+        "--no-spark",
+        "--directory",
+        str(directory),
+    )
     result = NO_URL.run(*arguments)
     assert result.code == 0, result
     assert not EmbeddedServer(directory).is_running()

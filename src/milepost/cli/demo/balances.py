@@ -24,14 +24,14 @@ BATCH_SIZE = 50
 class Balances:
     """The processor's table against one SQL query over the log."""
 
-    accounts: int
+    customers: int
     wrong: int
     sum_of_log: int
     sum_of_balances: int
 
     @property
     def is_faultless(self) -> bool:
-        return self.accounts > 0 and not self.wrong
+        return self.customers > 0 and not self.wrong
 
 
 def balances_processor(mp: Milepost) -> Processor:

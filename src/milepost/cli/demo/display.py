@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from milepost.cli.demo.tally import Counts
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from milepost.cli.demo.run import Outcome
+    from milepost.cli.demo.story import Revenue
 
 # Of lines in a file or a pipe; a terminal's one line is refreshed as it comes.
 PLAIN_INTERVAL_SECONDS = 3.0
@@ -27,15 +28,22 @@ _ROWS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the demo is, on stderr: `show` what changes all the time, `tell` what happens."""
+
+    show: Callable[[str], None]
+    tell: Callable[[str], None]
+
+
 @contextmanager
-def progress() -> Iterator[Callable[[str], None]]:
-    """A function that shows how far the demo is, on stderr."""
+def progress() -> Iterator[Progress]:
     err = console(stderr=True)
     if err.is_terminal:
         with err.status("starting") as status:
-            yield status.update
+            yield Progress(status.update, err.print)
     else:
-        yield _Plain()
+        yield Progress(_Plain(), say)
 
 
 class _Plain:
@@ -61,10 +69,12 @@ def print_outcome(outcome: Outcome) -> None:
     out = console()
     out.print(table)
     out.print(
-        f"{outcome.writers} writers, {outcome.seconds:g} s; they committed "
+        f"{outcome.writers} writers, {outcome.seconds:.0f} s; they committed "
         f"{outcome.written.committed:,} messages and rolled {outcome.written.rolled_back:,} back."
     )
     _print_balances(outcome)
+    if outcome.revenue is not None:
+        _print_revenue(outcome.revenue)
     out.print(_verdict(outcome), style="green" if outcome.holds else "bold red")
 
 
@@ -75,10 +85,26 @@ def _print_balances(outcome: Outcome) -> None:
     table = Table("an exactly-once processor, two instances")
     table.add_column("", justify="right")
     table.add_row("killed with SIGKILL", f"{outcome.kills} times")
-    table.add_row("accounts", f"{found.accounts:,}")
+    table.add_row("customers", f"{found.customers:,}")
     table.add_row("sum of its balances", f"{found.sum_of_balances:,}")
     table.add_row("sum over the log (one SQL query)", f"{found.sum_of_log:,}")
-    table.add_row("accounts that differ", f"{found.wrong:,}")
+    table.add_row("customers that differ", f"{found.wrong:,}")
+    console().print(table)
+
+
+def _print_revenue(found: Revenue) -> None:
+    from rich.table import Table
+
+    table = Table("two Spark pipelines")
+    table.add_column("", justify="right")
+    table.add_row("driver killed with SIGKILL in mid-batch", f"{found.kills} times")
+    table.add_row("checkpoint directory deleted", f"{found.directories_deleted} time")
+    table.add_row("revenue_by_day rebuilt beside it, now version", f"{found.version}")
+    table.add_row("days, customers", f"{found.days:,}, {found.customers:,}")
+    table.add_row("sum of revenue_by_day", f"{found.sum_of_days:,}")
+    table.add_row("sum of revenue_by_customer", f"{found.sum_of_customers:,}")
+    table.add_row("sum over the log (one SQL query)", f"{found.sum_of_log:,}")
+    table.add_row("rows that differ", f"{found.wrong:,}")
     console().print(table)
 
 
@@ -91,6 +117,8 @@ def _verdict(outcome: Outcome) -> str:
         return "ok: nothing was lost, doubled or out of order, and every effect happened once"
     if not outcome.balances.is_faultless:
         return "FAILED: the balances are not the log's"
+    if outcome.revenue is not None and not outcome.revenue.is_faultless:
+        return "FAILED: the revenues are not the log's"
     if not outcome.kills:
         return "FAILED: no instance was killed: run it longer"
     if outcome.reader.is_faultless:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from milepost import db, sql
-from milepost.app import Milepost, environment_url
+from milepost.app import Milepost
 from milepost.cli.database import open_log
 from milepost.cli.output import say
+from milepost.db import environment_url
 from milepost.embedded import EmbeddedServer
 from milepost.errors import MilepostError
 

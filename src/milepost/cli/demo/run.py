@@ -1,10 +1,12 @@
-"""Writers write, a reader follows, a processor keeps balances while its instances are killed, and
-all of it is held against what was committed."""
+"""Writers place orders, a reader follows, a processor keeps balances while its instances are
+killed, Spark pipelines keep revenues while their driver is killed, and all of it is held against
+what was committed."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from milepost import sql
@@ -12,6 +14,7 @@ from milepost.cli.demo import balances
 from milepost.cli.demo.balances import Balances
 from milepost.cli.demo.instances import Instances
 from milepost.cli.demo.naive_reader import NaiveReader
+from milepost.cli.demo.story import Revenue, Story
 from milepost.cli.demo.tally import Counts, Sighting, Tally
 from milepost.cli.demo.writers import Writers, Written, started_writers
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from milepost.app import Milepost
+    from milepost.cli.demo.display import Progress
     from milepost.cli.demo.place import Place
     from milepost.log import Batch, Reader
     from milepost.records import RecordedMessage
@@ -27,7 +31,8 @@ if TYPE_CHECKING:
 # Often enough to see the writers end.
 POLL_SECONDS = 0.1
 # Longer than an instance takes to start, so that some work gets done between two kills.
-KILL_EVERY_SECONDS = 2.0
+KILL_EVERY_SECONDS = 4.0
+KILL_EVERY_SECONDS_WITH_SPARK = 12.0  # it needs the cores
 CATCH_UP_SECONDS = 30.0
 
 
@@ -42,39 +47,68 @@ class Outcome:
     naive: Counts
     kills: int
     balances: Balances
+    revenue: Revenue | None
 
     @property
     def holds(self) -> bool:
-        """Whether the reader got everything, the table holds what writers committed, and the
-        processor's balances are the log's, though it was killed."""
+        """Whether the reader got everything, the table holds what writers committed, and what the
+        processor and the pipelines keep is the log's, though they were killed."""
         return (
             self.reader.is_faultless
             and self.reader.committed == self.written.committed
             and self.balances.is_faultless
             and self.kills > 0
+            and (self.revenue is None or self.revenue.is_faultless)
         )
 
 
-def run(place: Place, writers: int, seconds: float, show: Callable[[str], None]) -> Outcome:
+def run(
+    place: Place, writers: int, seconds: float, shown: Progress, *, with_spark: bool
+) -> Outcome:
     balances.make_table(place.mp)
+    story = Story(place, shown.tell) if with_spark else None
+    kill_every = KILL_EVERY_SECONDS_WITH_SPARK if with_spark else KILL_EVERY_SECONDS
     with (
-        Instances(place, KILL_EVERY_SECONDS) as instances,
-        started_writers(place, writers, seconds) as group,
+        Instances(place, kill_every) as instances,
+        started_writers(place, writers) as group,
         NaiveReader(place.mp) as naive,
     ):
+        began = time.monotonic()
+        conductor = _stop_in_time(group, seconds, story)
         with place.mp.reader() as reader:
-            tally = _follow(reader, group, show)
+            tally = _follow(reader, group, shown.show)
             end = reader.after
+        conductor.join()
+        wrote_seconds = time.monotonic() - began
         written = group.written()
         naive_tally = naive.finish()
         instances.spare()
-        show("waiting for the balances")
+        shown.show("waiting for the balances")
         balances.balances_processor(place.mp).wait_for(end, CATCH_UP_SECONDS)
+        shown.show("waiting for the pipelines")
+        revenue = story.finish() if story else None
     committed = _committed(place.mp)
     return Outcome(
-        writers, seconds, written, tally.counted(committed), naive_tally.counted(committed),
-        instances.kills, balances.check(place.mp),
+        writers, wrote_seconds, written, tally.counted(committed), naive_tally.counted(committed),
+        instances.kills, balances.check(place.mp), revenue,
     )  # fmt: skip
+
+
+def _stop_in_time(writers: Writers, seconds: float, story: Story | None) -> Thread:
+    """The writers write for so long at least, and until the story is told."""
+
+    def stop() -> None:
+        writers.wait_until_writing()
+        time.sleep(seconds)
+        if story:
+            story.has_told.wait()
+        writers.stop()
+
+    if story:
+        story.start()
+    conductor = Thread(target=stop, name="conductor", daemon=True)
+    conductor.start()
+    return conductor
 
 
 def _follow(reader: Reader, writers: Writers, show: Callable[[str], None]) -> Tally:

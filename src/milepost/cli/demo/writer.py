@@ -2,6 +2,7 @@
 
 It appends in transactions of random length with random pauses, so that positions are drawn in
 another order than transactions commit in; some savepoints and some transactions it rolls back.
+It ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from itertools import count
+from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from milepost.app import Milepost
@@ -24,7 +26,12 @@ if TYPE_CHECKING:
 
 ROLLED_BACK_SHARE = 0.15
 LONGEST_PAUSE_SECONDS = 0.02
-ACCOUNTS = 20
+# A crowd first, a trickle later: the pipelines' story takes minutes on few cores otherwise.
+CROWD_SECONDS = 15.0
+LONGEST_PAUSE_LATER_SECONDS = 0.2
+CUSTOMERS = 20
+WRITING = "writing"
+DAYS = 28
 
 
 @dataclass(slots=True)
@@ -34,12 +41,13 @@ class Writer:
     chance: random.Random
     committed: int = 0
     rolled_back: int = 0
+    began: float = field(default_factory=time.monotonic)
     _numbers: Iterator[int] = field(default_factory=count)
 
-    def write(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
+    def write(self, stop: Event) -> None:
         with self.mp.connect() as conn:
-            while time.monotonic() < end:
+            print(WRITING, flush=True)  # noqa: T201 - to whoever started this
+            while not stop.is_set():
                 self._pause()
                 self._transaction(conn)
 
@@ -69,22 +77,36 @@ class Writer:
             "writer": self.name,
             "number": next(self._numbers),
             "is_kept": is_kept,
-            "account": f"account-{self.chance.randrange(ACCOUNTS)}",
-            "amount": self.chance.randint(-50, 100),
+            "customer": f"customer-{self.chance.randrange(CUSTOMERS)}",
+            "day": f"2026-02-{1 + self.chance.randrange(DAYS):02}",
+            "total": self.chance.randint(1, 100),
         }
-        return Message("Demo", data, key=f"writer-{self.name}", topic="demo")
+        return Message("OrderPlaced", data, key=f"writer-{self.name}", topic="orders")
 
     def _is_kept(self) -> bool:
         return self.chance.random() > ROLLED_BACK_SHARE
 
     def _pause(self) -> None:
-        time.sleep(self.chance.uniform(0, LONGEST_PAUSE_SECONDS))
+        is_crowd = time.monotonic() - self.began < CROWD_SECONDS
+        longest = LONGEST_PAUSE_SECONDS if is_crowd else LONGEST_PAUSE_LATER_SECONDS
+        time.sleep(self.chance.uniform(0, longest))
+
+
+def _end_of_input() -> Event:
+    ended = Event()
+
+    def watch() -> None:
+        sys.stdin.read()
+        ended.set()
+
+    Thread(target=watch, daemon=True).start()
+    return ended
 
 
 def main() -> None:
-    schema, name, seconds = sys.argv[1:]
+    schema, name = sys.argv[1:]
     writer = Writer(Milepost(schema=schema), int(name), random.Random())  # noqa: S311
-    writer.write(float(seconds))
+    writer.write(_end_of_input())
     json.dump({"committed": writer.committed, "rolled_back": writer.rolled_back}, sys.stdout)
 
 

@@ -33,6 +33,18 @@ class Written:
 class Writers:
     processes: tuple[subprocess.Popen[str], ...]
 
+    def wait_until_writing(self) -> None:
+        for process in self.processes:
+            if process.stdout is not None:
+                process.stdout.readline()
+
+    def stop(self) -> None:
+        """Each ends after the transaction in hand."""
+        for process in self.processes:
+            if process.stdin is not None:
+                process.stdin.close()
+                process.stdin = None  # else communicate() would flush it
+
     def have_ended(self) -> bool:
         return all(process.poll() is not None for process in self.processes)
 
@@ -54,12 +66,12 @@ class Writers:
 
 
 @contextmanager
-def started_writers(place: Place, count: int, seconds: float) -> Iterator[Writers]:
+def started_writers(place: Place, count: int) -> Iterator[Writers]:
     """Started together; none outlives the block."""
     processes: list[subprocess.Popen[str]] = []
     try:
         for number in range(count):
-            processes.append(_start(place, number, seconds))  # noqa: PERF401
+            processes.append(_start(place, number))  # noqa: PERF401
         yield Writers(tuple(processes))
     finally:
         for process in processes:
@@ -67,12 +79,12 @@ def started_writers(place: Place, count: int, seconds: float) -> Iterator[Writer
             process.communicate()
 
 
-def _start(place: Place, number: int, seconds: float) -> subprocess.Popen[str]:
-    arguments = (place.mp.schema, str(number), str(seconds))
+def _start(place: Place, number: int) -> subprocess.Popen[str]:
+    arguments = (place.mp.schema, str(number))
     return subprocess.Popen(
         [sys.executable, "-m", "milepost.cli.demo.writer", *arguments],
         env=place.environment(),
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -1,11 +1,11 @@
 select
   count(*),
-  count(*) filter (where written.amount is distinct from balances.amount),
-  coalesce(sum(written.amount), 0)::bigint,
-  coalesce(sum(balances.amount), 0)::bigint
+  count(*) filter (where written.total is distinct from balances.total),
+  coalesce(sum(written.total), 0)::bigint,
+  coalesce(sum(balances.total), 0)::bigint
 from (
-  select data ->> 'account' as account, sum((data ->> 'amount')::bigint)::bigint as amount
+  select data ->> 'customer' as customer, sum((data ->> 'total')::bigint)::bigint as total
   from {schema}.messages
   group by 1
 ) as written
-full join {schema}.balances as balances using (account)
+full join {schema}.balances as balances using (customer)

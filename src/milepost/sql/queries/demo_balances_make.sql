@@ -1,4 +1,4 @@
 create table {schema}.balances (
-  account text primary key,
-  amount bigint not null
+  customer text primary key,
+  total bigint not null
 )

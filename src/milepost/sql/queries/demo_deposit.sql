@@ -1,4 +1,4 @@
-insert into {schema}.balances (account, amount)
-values (%(account)s, %(amount)s)
-on conflict (account) do update
-set amount = balances.amount + excluded.amount
+insert into {schema}.balances (customer, total)
+values (%(customer)s, %(total)s)
+on conflict (customer) do update
+set total = balances.total + excluded.total

@@ -1,0 +1,66 @@
+"""The usual recipe for an upsert from a stream, to compare with: foreachBatch, Spark's JDBC writer
+into a staging table, and one statement through a second connection that merges it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from benchmarks.spark_log import MESSAGES_PER_BATCH
+from benchmarks.spark_session import CORES, jdbc
+from milepost import db
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+_TARGET = """
+create table recipe_totals (customer text primary key, cents bigint, orders bigint)
+with (fillfactor = 70)
+"""
+_STAGING = "create table recipe_staging (customer text, cents bigint, orders bigint)"
+_MERGE = """
+insert into recipe_totals as t (customer, cents, orders)
+select customer, sum(cents), sum(orders) from recipe_staging group by customer
+on conflict (customer) do update
+set cents = t.cents + excluded.cents, orders = t.orders + excluded.orders
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    spark: SparkSession
+    url: str
+    transform: Callable[[DataFrame], DataFrame]
+    is_tuned: bool = False  # as someone does who has read the driver's manual to its end
+
+    def run(self, checkpoint: Path, start: int = 0) -> None:
+        """From the start to the end of the log, into new tables."""
+        with db.connect(self.url) as conn:
+            conn.execute("drop table if exists recipe_totals, recipe_staging")
+            conn.execute(_TARGET)
+            conn.execute(_STAGING.replace("table", "unlogged table") if self.is_tuned else _STAGING)
+        stream = self.spark.readStream.format("milepost").options(**self._options(start)).load()
+        writer = stream.writeStream.foreachBatch(self._write).trigger(availableNow=True)
+        writer.option("checkpointLocation", str(checkpoint)).start().awaitTermination()
+
+    def _options(self, start: int) -> dict[str, str]:
+        return {
+            "url": self.url,
+            "topics": "orders",
+            "startingPosition": str(start),
+            "maxMessagesPerTrigger": str(MESSAGES_PER_BATCH),
+            "partitions": str(CORES),  # so that both read, and both write
+        }
+
+    def _write(self, batch: DataFrame, _: int) -> None:
+        address, properties = jdbc(self.url)
+        if self.is_tuned:
+            properties["reWriteBatchedInserts"] = "true"
+        self.transform(batch).write.option("truncate", "true").jdbc(
+            address, "recipe_staging", mode="overwrite", properties=properties
+        )
+        with db.connect(self.url) as conn:
+            conn.execute(_MERGE)

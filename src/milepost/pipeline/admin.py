@@ -1,0 +1,100 @@
+"""What operators do with pipelines: list, pause, resume, roll back, drop. Needs no Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from psycopg.rows import class_row
+
+from milepost import sql
+from milepost.checkpoints import CheckpointKey
+from milepost.db import translated
+from milepost.errors import UnknownPipeline, VersionInUse
+from milepost.pipeline import versions
+from milepost.processors.admin import COUNT_UP_TO
+from milepost.records import Position
+
+if TYPE_CHECKING:
+    from milepost.db import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineStatus:
+    """How a version of a pipeline fares. `state` is 'silent' where one that should report does
+    not, 'kept' where it is there to go back to."""
+
+    name: str
+    version: int
+    code_version: int
+    is_active: bool
+    sink: str
+    target: str | None
+    transaction_id: int | None
+    position: int | None
+    lag_messages: int
+    is_lag_exact: bool
+    lag_seconds: float
+    state: str
+    owner: str | None
+    batches: int
+    rows: int
+    batches_per_second: float
+    rows_per_second: float
+    phases_ms: dict[str, float] | None
+    last_error: str | None
+    last_error_at: datetime | None
+    built_at: datetime | None
+    updated_at: datetime | None
+
+    @property
+    def checkpoint(self) -> Position | None:
+        if self.transaction_id is None or self.position is None:
+            return None
+        return Position(self.transaction_id, self.position)
+
+
+def list_pipelines(conn: Connection, schema: str, name: str | None = None) -> list[PipelineStatus]:
+    """Every version of every pipeline, or of one."""
+    parameters = {"name": name, "count_up_to": COUNT_UP_TO}
+    with translated(schema), conn.cursor(row_factory=class_row(PipelineStatus)) as cursor:
+        return cursor.execute(sql.query("pipeline_list", schema), parameters).fetchall()
+
+
+def find(conn: Connection, schema: str, name: str) -> list[PipelineStatus]:
+    """Every version of one pipeline, which must be there."""
+    found = list_pipelines(conn, schema, name)
+    if not found:
+        known = {status.name for status in list_pipelines(conn, schema)}
+        raise UnknownPipeline(name, sorted(known))
+    return found
+
+
+def set_paused(conn: Connection, schema: str, name: str, *, is_paused: bool) -> None:
+    """Takes effect before the next batch; the one in hand is finished. A rebuild goes on."""
+    find(conn, schema, name)
+    parameters = {"pipeline": name, "is_paused": is_paused}
+    with translated(schema):
+        conn.execute(sql.query("pipeline_pause", schema), parameters)
+
+
+def roll_back(
+    conn: Connection, schema: str, name: str, to_version: int | None = None
+) -> tuple[int, int]:
+    """Show a kept version again; from which, and to which. Its driver goes on from its own
+    checkpoint: until it has caught up, the target shows an earlier state."""
+    find(conn, schema, name)
+    known = versions.load_versions(conn, name, schema)
+    chosen = versions.version_to_return_to(name, known, to_version)
+    active = versions.active_of(known)
+    current = None if active is None else active.version
+    answer = versions.swap(conn, name, schema, current, chosen, must_have_caught_up=False)
+    if answer != "swapped":
+        raise VersionInUse(name, chosen, f"was not swapped in ({answer}): look again")
+    return current or 0, chosen
+
+
+def drop(conn: Connection, schema: str, name: str, version: int) -> None:
+    find(conn, schema, name)
+    versions.drop(conn, CheckpointKey(name, version), schema)

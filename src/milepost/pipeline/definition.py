@@ -1,0 +1,121 @@
+"""What a pipeline is: its name, what it reads, where it writes, and how Spark is to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
+
+from milepost.checkpoints import CheckpointKey
+from milepost.log import Selection, Start
+from milepost.pipeline.sinks import (
+    LONGEST_NAME_BYTES,
+    Append,
+    Files,
+    Sink,
+    TableName,
+    Upsert,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+OutputMode: TypeAlias = Literal["update", "append"]
+Function: TypeAlias = "Callable[[DataFrame], DataFrame]"
+AVAILABLE_NOW = "available_now"
+
+
+class Options(TypedDict, total=False):
+    """What `@mp.pipeline(name, sink=..., ...)` takes; the defaults are in PipelineOptions."""
+
+    topics: Sequence[str] | None
+    types: Sequence[str] | None
+    version: int
+    trigger: str
+    max_messages_per_batch: int
+    stateful: bool
+    output_mode: OutputMode
+    partitions: int | None
+    start_from: Start
+    checkpoint_dir: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineOptions:
+    """Everything about a pipeline but its function; checked when it is made."""
+
+    name: str
+    sink: Sink
+    topics: Sequence[str] | None = None
+    types: Sequence[str] | None = None
+    version: int = 1
+    trigger: str = "0 seconds"
+    max_messages_per_batch: int = 100_000
+    stateful: bool = False
+    output_mode: OutputMode = "update"
+    partitions: int | None = None
+    start_from: Start = "beginning"
+    checkpoint_dir: str | None = None
+    code_version: int | None = None  # the code's, where `version` is a table's; see as_built
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.name) <= 255:
+            raise ValueError("A pipeline's name takes 1 to 255 characters.")
+        if self.version < 1 or self.max_messages_per_batch < 1:
+            raise ValueError("version and max_messages_per_batch are at least 1.")
+        if self.partitions is not None and self.partitions < 1:
+            raise ValueError(f"partitions is {self.partitions}: expected at least 1, or None.")
+        if self.output_mode not in ("update", "append"):
+            raise ValueError(f"output_mode is {self.output_mode!r}: expected update or append.")
+        Selection(self.topics, self.types)  # refuses what it cannot mean
+        self._check_table()
+
+    def _check_table(self) -> None:
+        table = self.table
+        if table is None:
+            return
+        if len(table.versioned(self.version).encode()) > LONGEST_NAME_BYTES:
+            raise ValueError(
+                f"The table {table.versioned(self.version)!r} of pipeline {self.name!r} has a name "
+                f"of more than {LONGEST_NAME_BYTES} bytes: choose a shorter one."
+            )
+
+    def as_built(self, version: int) -> PipelineOptions:
+        """For one version of the table, which need not be the number in the code: a rebuild gives
+        the next one, without a change of the code."""
+        return replace(self, version=version, code_version=self.code)
+
+    @property
+    def code(self) -> int:
+        """The version that the code has."""
+        return self.version if self.code_version is None else self.code_version
+
+    @property
+    def key(self) -> CheckpointKey:
+        return CheckpointKey(self.name, self.version)
+
+    @property
+    def selection(self) -> Selection:
+        return Selection(self.topics, self.types)
+
+    @property
+    def table(self) -> TableName | None:
+        """The target as it is called; None for sinks that are not a table."""
+        sink = self.sink
+        return TableName.parse(sink.table) if isinstance(sink, Upsert | Append) else None
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether Spark's checkpoint directory holds something that the log cannot replace."""
+        return self.stateful or isinstance(self.sink, Files)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A pipeline's options and its function."""
+
+    options: PipelineOptions
+    function: Function
+
+    def as_built(self, version: int) -> Definition:
+        return replace(self, options=self.options.as_built(version))

@@ -1,0 +1,196 @@
+"""The options of the source, from texts to one checked value. No error shows a URL."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from milepost import db, sql
+from milepost.checkpoints import CheckpointKey
+from milepost.errors import InvalidOption, InvalidPosition
+from milepost.pipeline.filters import EVERYTHING, Conditions
+from milepost.records import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Start: TypeAlias = "Position | datetime | CheckpointKey | Literal['earliest', 'latest']"
+End: TypeAlias = "Position | datetime | Literal['latest']"
+
+# The columns of the source, in order. `id` and the two JSON columns are texts to Spark.
+COLUMNS: Mapping[str, str] = {
+    "transaction_id": "bigint",
+    "position": "bigint",
+    "id": "string",
+    "topic": "string",
+    "key": "string",
+    "type": "string",
+    "data": "string",
+    "metadata": "string",
+    "recorded_at": "timestamp",
+}
+NAMES = (
+    "url",
+    "schema",
+    "topics",
+    "types",
+    "startingPosition",
+    "endingPosition",
+    "processor",
+    "maxMessagesPerTrigger",
+    "partitions",
+    "messagesPerPartition",
+    "columns",
+    "retrySeconds",
+)
+DEFAULT_MESSAGES_PER_PARTITION = 250_000
+DEFAULT_RETRY_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What a read is to be. Holds the password, hence no URL in its repr."""
+
+    conninfo: str = field(repr=False)
+    schema: str = sql.DEFAULT_SCHEMA
+    conditions: Conditions = EVERYTHING
+    start: Start = "earliest"
+    end: End = "latest"
+    max_messages: int | None = None
+    partitions: int | None = None
+    messages_per_partition: int = DEFAULT_MESSAGES_PER_PARTITION
+    columns: tuple[str, ...] = tuple(COLUMNS)
+    retry_seconds: int = DEFAULT_RETRY_SECONDS
+
+
+def parse(given: Mapping[str, str], environ: Mapping[str, str]) -> SourceOptions:
+    """Names are matched whatever their case, as Spark does. One that is not known is refused: a
+    misspelt filter would read everything."""
+    known = {name.lower(): name for name in NAMES}
+    options: dict[str, str] = {}
+    for name, value in given.items():
+        if name.lower() not in known:
+            raise InvalidOption(name, f"is not known. There are: {', '.join(NAMES)}.")
+        options[known[name.lower()]] = value
+    retry_seconds = _count(options, "retrySeconds", least=0)
+    return SourceOptions(
+        conninfo=complete_conninfo(options.get("url"), environ),
+        schema=sql.check_schema_name(options.get("schema", sql.DEFAULT_SCHEMA)),
+        conditions=Conditions(topics=_texts(options, "topics"), types=_texts(options, "types")),
+        start=_start(options),
+        end=_end(options),
+        max_messages=_count(options, "maxMessagesPerTrigger"),
+        partitions=_count(options, "partitions"),
+        messages_per_partition=_count(options, "messagesPerPartition")
+        or DEFAULT_MESSAGES_PER_PARTITION,
+        columns=_columns(options),
+        retry_seconds=DEFAULT_RETRY_SECONDS if retry_seconds is None else retry_seconds,
+    )
+
+
+def complete_conninfo(url: str | None, environ: Mapping[str, str]) -> str:
+    """The URL, with what libpq would take from this environment written into it: executors have
+    another one."""
+    given = db.environment_url(environ) if url is None else url
+    if given is None:
+        raise InvalidOption(
+            "url", "is missing: pass it, or set MILEPOST_URL or PGHOST for the driver."
+        )
+    parts = _libpq_variables(environ) | conninfo_to_dict(db.conninfo(given, "milepost-spark"))
+    return make_conninfo("", **parts)
+
+
+def _libpq_variables(environ: Mapping[str, str]) -> dict[str, str | int | None]:
+    known = ((o.envvar, o.keyword) for o in pq.Conninfo.get_defaults() if o.envvar)
+    values = ((keyword.decode(), environ.get(name.decode())) for name, keyword in known)
+    return {keyword: value for keyword, value in values if value}
+
+
+def _texts(options: Mapping[str, str], name: str) -> frozenset[str] | None:
+    """`orders,payments`, or a JSON list, for names with commas in them."""
+    if name not in options:
+        return None
+    text = options[name].strip()
+    texts = _json_list(name, text) if text.startswith("[") else text.split(",")
+    stripped = [part.strip() if not text.startswith("[") else part for part in texts]
+    if not stripped or not all(stripped):
+        raise InvalidOption(name, f"is {text!r}: expected names with commas between them.")
+    return frozenset(stripped)
+
+
+def _json_list(name: str, text: str) -> list[str]:
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError:
+        found = None
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise InvalidOption(name, f"is {text!r}: expected a JSON list of texts, or a,b,c.")
+    return found
+
+
+def _count(options: Mapping[str, str], name: str, least: int = 1) -> int | None:
+    if name not in options:
+        return None
+    text = options[name].strip()
+    if not (text.isascii() and text.isdigit() and int(text) >= least):
+        raise InvalidOption(name, f"is {text!r}: expected a whole number from {least} on.")
+    return int(text)
+
+
+def _columns(options: Mapping[str, str]) -> tuple[str, ...]:
+    names = _texts(options, "columns")
+    if names is None:
+        return tuple(COLUMNS)
+    if unknown := sorted(names - COLUMNS.keys()):
+        raise InvalidOption(
+            "columns", f"names {', '.join(unknown)}. There are: {', '.join(COLUMNS)}."
+        )
+    return tuple(name for name in COLUMNS if name in names)
+
+
+def _start(options: Mapping[str, str]) -> Start:
+    text = options.get("startingPosition", "earliest").strip()
+    if text == "checkpoint":
+        return _checkpoint(options)
+    if text in ("earliest", "latest"):
+        return text  # type: ignore[return-value]  # mypy does not narrow a text to a literal
+    return _place("startingPosition", text, "earliest, latest, checkpoint")
+
+
+def _end(options: Mapping[str, str]) -> End:
+    text = options.get("endingPosition", "latest").strip()
+    return "latest" if text == "latest" else _place("endingPosition", text, "latest")
+
+
+def _checkpoint(options: Mapping[str, str]) -> CheckpointKey:
+    name, at, version = options.get("processor", "").partition("@")
+    if not name:
+        raise InvalidOption(
+            "startingPosition", "is 'checkpoint', which needs the option processor=NAME[@VERSION]."
+        )
+    if at and not (version.isascii() and version.isdigit()):
+        raise InvalidOption("processor", f"is {name}@{version}: expected NAME or NAME@VERSION.")
+    return CheckpointKey(name, int(version) if at else 1)
+
+
+def _place(option: str, text: str, words: str) -> Position | datetime:
+    try:
+        return Position.parse(text)
+    except InvalidPosition:
+        pass
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        time = None
+    if time is None or time.tzinfo is None:
+        raise InvalidOption(
+            option,
+            f"is {text!r}: expected {words}, a position like 17:42 or 42, or a time with its "
+            "zone like 2026-01-31T12:00:00+00:00.",
+        )
+    return time

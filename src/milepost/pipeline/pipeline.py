@@ -1,0 +1,85 @@
+"""A pipeline as its author holds it: callable as its function, and runnable."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field, replace
+from threading import Event
+from typing import TYPE_CHECKING
+
+from milepost import db
+from milepost.pipeline import require_spark
+from milepost.pipeline.settings import SparkSettings
+from milepost.pipeline.versions import active_of, load_versions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from milepost.pipeline.course import Progress
+    from milepost.pipeline.definition import Definition
+    from milepost.pipeline.rebuild import Rebuilt
+    from milepost.processors.session import Until
+    from milepost.records import Position
+
+_starting = threading.Lock()  # several pipelines of a process share one session, made once
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Made by `@mp.pipeline(...)`. Calling it calls the function, as in a unit test."""
+
+    definition: Definition
+    url: str = field(repr=False)
+    schema: str
+    settings: SparkSettings = field(default_factory=SparkSettings)
+
+    @property
+    def name(self) -> str:
+        return self.definition.options.name
+
+    def __call__(self, messages: DataFrame) -> DataFrame:
+        return self.definition.function(messages)
+
+    def using(self, settings: SparkSettings) -> Pipeline:
+        """The same, on Spark as the settings say."""
+        return replace(self, settings=settings)
+
+    def run(self, until: Until = "stopped", stop: Event | None = None) -> None:
+        """Run its driver in this thread, until `stop` is set or it has caught up."""
+        require_spark()
+        from milepost.pipeline.runner import Runner
+
+        Runner(self.definition, self.url, self.schema, self._spark(), stop or Event()).run(until)
+
+    def rebuild(
+        self,
+        to_version: int | None = None,
+        *,
+        drop_old: bool = False,
+        max_messages: int | None = None,
+        watch: Callable[[Progress], None] | None = None,
+    ) -> Rebuilt:
+        """Fill a new version of its table from the log, then let its target show that one."""
+        require_spark()
+        from milepost.pipeline.rebuild import DEFAULT_MAX_MESSAGES, Rebuild, refuse
+
+        refuse(self.definition.options)  # before Spark is started
+        at_once = DEFAULT_MAX_MESSAGES if max_messages is None else max_messages
+        return Rebuild(
+            self.definition, self.url, self.schema, self._spark(), to_version, drop_old, at_once,
+            watch or (lambda _: None),
+        ).run()  # fmt: skip
+
+    def position(self) -> Position | None:
+        """The checkpoint of its active version; None before it has ever run."""
+        with db.connect(self.url) as conn:
+            active = active_of(load_versions(conn, self.name, self.schema))
+        return None if active is None else active.checkpoint
+
+    def _spark(self) -> SparkSession:
+        from milepost.pipeline.session import spark_session
+
+        with _starting:
+            return spark_session(master=self.settings.master, config=self.settings.config)

@@ -1,0 +1,180 @@
+"""What the driver asks the log: where a read begins, how far it may go, how to share it out.
+
+Never further than the horizon, and never to a horizon that no message has reached: in
+transaction order it moves with every transaction of the cluster, and each of those moves would
+be an empty batch.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import psycopg
+
+from milepost import db, log, sql
+from milepost.checkpoints import CheckpointKey, PostgresCheckpointStore
+from milepost.errors import BeyondHorizon
+from milepost.pipeline import ranges
+from milepost.pipeline.patience import Patience
+from milepost.pipeline.ranges import Range
+from milepost.records import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from milepost.db import Connection
+    from milepost.pipeline.filters import Conditions
+    from milepost.pipeline.options import SourceOptions
+
+Answer = TypeVar("Answer")
+
+_WORDS: dict[str, log.Start] = {"earliest": "beginning", "latest": "end"}
+# A rare selection is not searched for through the whole log before the first batch.
+_LEAST_WALK = 1_000_000
+_WALK_FACTOR = 10
+
+
+@dataclass(slots=True)
+class Planner:
+    """Lives in a process of the driver. Opens its connection when first asked."""
+
+    options: SourceOptions
+    _conn: Connection | None = field(default=None, init=False, repr=False)
+    _has_connected: bool = field(default=False, init=False)
+
+    def start(self) -> Position:
+        """After which to read."""
+        start = self.options.start
+        if isinstance(start, CheckpointKey):
+            return self._ask(lambda conn: self._checkpoint(conn, start))
+        place: log.Start = _WORDS[start] if isinstance(start, str) else start
+        found = self._ask(lambda conn: log.start_position(conn, place, self.options.schema))
+        self._refuse_beyond(found, self.horizon())
+        return found
+
+    def end(self) -> Position:
+        """Up to which a batch reads, this one included."""
+        horizon, end = self.horizon(), self.options.end
+        if end == "latest":
+            return horizon
+        if isinstance(end, datetime):
+            return self._ask(lambda conn: log.start_position(conn, end, self.options.schema))
+        self._refuse_beyond(end, horizon)
+        return end
+
+    def horizon(self) -> Position:
+        return self._ask(lambda conn: log.horizon(conn, self.options.schema).position)
+
+    def newest(self) -> Position:
+        """The newest message below the horizon, whoever it is for; the beginning if none."""
+        horizon = self.horizon()
+        rows = self._query("newest_row", vars_of(horizon))
+        return Position(*rows[0]) if rows else Position.BEGINNING
+
+    def reach(self, after: Position, newest: Position, max_count: int | None) -> Position:
+        """How far to read: to the newest, or as far as `max_count` selected messages go."""
+        if newest <= after:
+            self._refuse_beyond(after, self.horizon())
+            return after
+        if max_count is None:
+            return newest
+        rows = self._limit(Range(after, newest), max_count)
+        return Position(*rows[0]) if rows else newest
+
+    def split(self, range_: Range, conditions: Conditions) -> list[Range]:
+        """The range in parts, one for each task; none if it is empty."""
+        narrowed = self._narrowed(range_, conditions)
+        rows = [] if narrowed.is_empty else self._query("range_rows", narrowed.parameters())
+        if not rows:
+            return []
+        first, last = Position(*rows[0][:2]), Position(*rows[0][2:])
+        extent = ranges.extent(first, last, self._probe)
+        parts = self.options.partitions or ranges.parts_for(
+            extent.about, self.options.messages_per_partition
+        )
+        # To the last message, so that executors need not have come as far as the horizon.
+        return ranges.split(replace(narrowed, last=last), extent, parts, self._probe)
+
+    def about(self, range_: Range) -> int:
+        """How many messages a range may hold, whoever they are for: an estimate."""
+        rows = [] if range_.is_empty else self._query("range_rows", range_.parameters())
+        if not rows:
+            return 0
+        return ranges.extent(Position(*rows[0][:2]), Position(*rows[0][2:]), self._probe).about
+
+    def close(self) -> None:
+        if self._conn is not None:
+            self._conn.close()
+            self._conn = None
+
+    def _checkpoint(self, conn: Connection, key: CheckpointKey) -> Position:
+        found = PostgresCheckpointStore(conn, self.options.schema).load(key)
+        return found.position if found else Position.BEGINNING
+
+    def _limit(self, range_: Range, max_count: int) -> list[Any]:
+        conditions = self.options.conditions
+        parameters = range_.parameters() | {"max_count": max_count}
+        if conditions.topics is None and conditions.types is None:
+            return self._query("range_nth", parameters)
+        return self._query(
+            "range_limit",
+            parameters
+            | {
+                "topics": None if conditions.topics is None else sorted(conditions.topics),
+                "types": None if conditions.types is None else sorted(conditions.types),
+                "max_walked": max(_LEAST_WALK, _WALK_FACTOR * max_count),
+            },
+        )
+
+    def _narrowed(self, range_: Range, conditions: Conditions) -> Range:
+        """What a filter on position or time leaves of a range. The beginning alone follows the
+        time: recorded_at does not rise with the position everywhere."""
+        time = conditions.recorded_from
+        if time is not None:
+            found = self._ask(lambda conn: log.start_position(conn, time, self.options.schema))
+            range_ = replace(range_, after=max(range_.after, found))
+        return ranges.narrowed(
+            range_,
+            (conditions.min_transaction_id, conditions.max_transaction_id),
+            (conditions.min_position, conditions.max_position),
+        )
+
+    def _probe(self, transaction_ids: Sequence[int]) -> list[Position]:
+        rows = self._query("range_probe", {"transaction_ids": list(transaction_ids)})
+        return [Position(*row) for row in rows]
+
+    def _query(self, name: str, parameters: dict[str, Any]) -> list[Any]:
+        query = sql.query(name, self.options.schema)
+        return self._ask(lambda conn: conn.execute(query, parameters).fetchall())
+
+    def _ask(self, question: Callable[[Connection], Answer]) -> Answer:
+        """Asks again after a restart of the server, but not of one that was never there."""
+        patience = Patience(self.options.retry_seconds)
+        while True:
+            try:
+                with db.translated(self.options.schema):
+                    return question(self._connected())
+            except psycopg.OperationalError as error:
+                with suppress(psycopg.Error):
+                    self.close()
+                if not self._has_connected:
+                    raise
+                patience.wait_or_raise(error)
+
+    def _connected(self) -> Connection:
+        if self._conn is None:
+            self._conn = db.connect(self.options.conninfo)
+            db.check_schema(self._conn, self.options.schema)
+            self._has_connected = True
+        return self._conn
+
+    def _refuse_beyond(self, position: Position, horizon: Position) -> None:
+        if position > horizon:
+            raise BeyondHorizon(position, horizon)
+
+
+def vars_of(position: Position) -> dict[str, Any]:
+    return {"transaction_id": position.transaction_id, "position": position.position}

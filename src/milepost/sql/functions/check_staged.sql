@@ -1,0 +1,18 @@
+-- Refuse to merge if not every row is there that the accepted attempts have staged: the server has
+-- crashed since (staging is unlogged), or another driver has emptied the table.
+create or replace function {schema}.check_staged(
+  staging text, attempts bigint[], expected bigint
+) returns void
+language plpgsql volatile as $$
+declare
+  staged bigint;
+begin
+  execute format('select count(*) from {schema}.%I where _attempt = any($1)', staging)
+  into staged using attempts;
+  if staged <> expected then
+    raise exception '% rows of the batch are staged, but % were copied', staged, expected
+      using errcode = 'MP042',
+      hint = 'The server crashed in between, or another driver emptied the table. Nothing was written; the batch is done again.';
+  end if;
+end;
+$$;

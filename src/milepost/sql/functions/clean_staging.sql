@@ -1,0 +1,16 @@
+-- Empty a staging table, unless somebody is using it: a task that Spark has given up may still be
+-- copying, and nobody waits for it. Whether it is empty now.
+create or replace function {schema}.clean_staging(name text) returns boolean
+language plpgsql volatile as $$
+begin
+  if to_regclass(format('{schema}.%I', name)) is null then
+    return true;
+  end if;
+  execute format('lock table {schema}.%I in access exclusive mode nowait', name);
+  execute format('truncate {schema}.%I', name);
+  return true;
+exception
+  when lock_not_available or undefined_table then
+    return false;
+end;
+$$;

@@ -1,0 +1,1 @@
+select {schema}.activate_pipeline(%(pipeline)s, %(version)s)

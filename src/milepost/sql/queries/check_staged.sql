@@ -1,0 +1,1 @@
+select {schema}.check_staged(%(staging)s, %(attempts)s, %(rows)s)

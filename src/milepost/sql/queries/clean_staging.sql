@@ -1,0 +1,1 @@
+select {schema}.clean_staging(%(staging)s)

@@ -1,0 +1,1 @@
+select {schema}.create_staging(%(staging)s, %(columns)s, %(types)s)

@@ -1,0 +1,1 @@
+select {schema}.drop_pipeline(%(pipeline)s, %(version)s, %(staging)s)

@@ -1,0 +1,1 @@
+select {schema}.duplicate_key(%(staging)s, %(key_columns)s, %(attempts)s)

@@ -1,0 +1,3 @@
+select {schema}.merge_append(
+  %(staging)s, %(target)s::regclass, %(columns)s, %(types)s, %(attempts)s
+)

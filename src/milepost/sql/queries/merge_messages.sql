@@ -1,0 +1,1 @@
+select {schema}.merge_messages(%(staging)s, %(default_topic)s, %(attempts)s)

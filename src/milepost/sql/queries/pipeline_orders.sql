@@ -1,0 +1,12 @@
+-- Before each batch: where the checkpoint stands, and what the operators ask. A plain select.
+select
+  c.transaction_id,
+  c."position",
+  c.epoch,
+  c.owner,
+  coalesce(p.is_paused, false) or coalesce(p.hold_until > clock_timestamp(), false),
+  p.spark_run
+from (values (true)) as always
+left join {schema}.pipelines as p on p.name = %(pipeline)s and p.version = %(version)s
+left join {schema}.checkpoints as c
+  on c.processor = %(pipeline)s and c.version = %(version)s and c.segment = 0

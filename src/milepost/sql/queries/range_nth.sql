@@ -1,0 +1,10 @@
+-- The max_count-th message of a range, whoever it is for; none if the range has fewer. Answered
+-- from the primary key alone.
+select transaction_id, "position"
+from {schema}.messages
+where (transaction_id, "position") > (%(after_transaction_id)s, %(after_position)s)
+  and (transaction_id, "position") <= (%(last_transaction_id)s, %(last_position)s)
+  and transaction_id >= %(after_transaction_id)s
+order by transaction_id, "position"
+offset %(max_count)s::bigint - 1
+limit 1

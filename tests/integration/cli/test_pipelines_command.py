@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from milepost import Milepost
+from milepost.db import Connection
+from tests.integration.cli.command import Cli, Result
+from tests.pipeline.running import expected_per_customer, place, rows
+
+APPLICATION = "tests.pipeline.application:mp"
+CUSTOMERS = "select customer, total, orders from customers order by customer"
+# What the commands do is the same in both orders; what they call is tested in both.
+pytestmark = pytest.mark.parametrize("order", ["append"])
+
+
+@pytest.fixture
+def cli(url: str, tmp_path: Path) -> Cli:
+    return Cli(url, {"MILEPOST_SPARK_MASTER": "local[2]", "MILEPOST_SPARK_DIR": tmp_path.as_uri()})
+
+
+def patiently(cli: Cli, *arguments: str) -> Result:
+    """A busy machine takes its time to start Spark."""
+    process = cli.start(*arguments)
+    try:
+        stdout, stderr = process.communicate(timeout=200)
+    finally:
+        process.kill()
+    return Result(process.returncode, stdout, stderr)
+
+
+def listed(cli: Cli, version: int) -> dict[str, Any]:
+    (found,) = [p for p in cli.run("pipelines", "--json").document() if p["version"] == version]
+    return dict(found)
+
+
+@pytest.mark.timeout(500)
+def test_a_pipeline_is_run_listed_rebuilt_rolled_back_and_dropped(cli: Cli, mp: Milepost) -> None:
+    place(mp, 0, 60)
+    ran = patiently(cli, "run", APPLICATION, "--only", "customers", "--until", "caught_up")
+    assert ran.code == 0, ran
+    first = listed(cli, 1)
+    assert (first["is_active"], first["state"], first["lag_messages"]) == (True, "stopped", 0)
+    assert (first["position"], first["rows"], first["target"]) == ("0:60", 60, "public.customers")
+    assert {"stage", "merge"} <= first["phases_ms"].keys()
+
+    place(mp, 60, 40)
+    assert listed(cli, 1)["lag_messages"] == 40
+    rebuilt = patiently(cli, "pipelines", "rebuild", "customers", APPLICATION, "--json")
+    assert rebuilt.code == 0, rebuilt
+    document = rebuilt.document()
+    assert (document["version"], document["replaced"], document["rows"]) == (2, 1, 100)
+    assert "customers v2 filling: 100 of 100 messages" in rebuilt.stderr or (
+        "customers v2 swapping: 100 of 100 messages" in rebuilt.stderr
+    )
+    assert rows(mp, CUSTOMERS) == expected_per_customer(100)
+    assert [listed(cli, n)["state"] for n in (1, 2)] == ["kept", "stopped"]
+
+    for command in ("status", "pipelines"):
+        output = cli.run(command).stdout
+        assert "2*" in output
+        assert max(map(len, output.splitlines())) <= 80
+    assert len(cli.run("status", "--json").document()["pipelines"]) == 2
+    assert "phases_ms" in cli.run("pipelines", "show", "customers").stdout
+
+    assert "shows version 1 again" in cli.run("pipelines", "rollback", "customers").stdout
+    assert rows(mp, CUSTOMERS) == expected_per_customer(60)
+    refused = cli.run("pipelines", "drop", "customers", "--version", "1")
+    assert (refused.code, "is the active one" in refused.stderr) == (1, True)
+    dropped = cli.run("pipelines", "drop", "customers", "--version", "2")
+    assert dropped.stdout == "dropped customers version 2\n"
+    assert [p["version"] for p in cli.run("pipelines", "--json").document()] == [1]
+
+    assert cli.run("pipelines", "pause", "customers").stdout == "customers: paused\n"
+    assert listed(cli, 1)["state"] == "paused"
+    assert cli.run("pipelines", "resume", "customers").stdout == "customers: resumed\n"
+    assert listed(cli, 1)["state"] == "stopped"
+
+
+def test_what_is_not_there_or_cannot_be_done_is_said(cli: Cli, conn: Connection) -> None:
+    assert cli.run("pipelines").stdout == "no pipeline has run on this log yet\n"
+    unknown = cli.run("pipelines", "pause", "nobody")
+    assert (unknown.code, "There are: none" in unknown.stderr) == (1, True)
+    unknown = cli.run("pipelines", "rebuild", "nobody", APPLICATION)
+    assert (unknown.code, "There are: customers, echo" in unknown.stderr) == (1, True)
+    refused = cli.run("pipelines", "rebuild", "echo", APPLICATION)
+    assert (refused.code, "append its messages a second time" in refused.stderr) == (1, True)
+
+
+def test_the_last_error_and_a_silent_driver_are_listed(cli: Cli, conn: Connection) -> None:
+    conn.execute(
+        "insert into milepost.pipelines (name, version, code_version, sink, is_active, built_at,"
+        " state, rows_per_second, last_error, reported_at) values ('late', 1, 1, 'append t', true,"
+        " now(), 'running', 7, %s, now() - interval '1 min')",
+        ("ValueError: a bad order " * 20,),
+    )
+    status = listed(cli, 1)
+    assert (status["state"], status["rows_per_second"]) == ("silent", 0)
+    output = cli.run("pipelines").stdout
+    assert "late v1: ValueError: a bad order" in output
+    assert max(map(len, output.splitlines())) <= 80

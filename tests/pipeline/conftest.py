@@ -1,0 +1,38 @@
+"""One Spark session for all tests of this room: starting one takes seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from milepost.pipeline.session import spark_session
+
+SETTINGS = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Spark in this process, on two cores."""
+    place: Path = tmp_path_factory.mktemp("spark")
+    settings = SETTINGS | {
+        "spark.local.dir": str(place / "local"),
+        "spark.sql.warehouse.dir": str(place / "warehouse"),
+    }
+    session = spark_session("milepost-tests", "local[2,4]", settings)
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def spark_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where Spark's checkpoint directories of a test are, instead of below the current one."""
+    directory = tmp_path / "spark"
+    monkeypatch.setenv("MILEPOST_SPARK_DIR", directory.as_uri())
+    return directory

@@ -1,0 +1,59 @@
+"""A driver in a process of its own, which can kill itself in the middle of a batch."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from pyspark.sql import DataFrame
+
+from milepost import Milepost, SparkSettings, Upsert
+from milepost.pipeline import staging, writer
+from tests.pipeline import running
+
+mp = Milepost(os.environ["MILEPOST_URL"])
+
+
+@mp.pipeline(
+    "customers",
+    sink=Upsert("customers", key=["customer"], add=["total", "orders"]),
+    max_messages_per_batch=20,
+)
+def customers(messages: DataFrame) -> DataFrame:
+    return running.per_customer(messages)
+
+
+def kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def kill_in_batch(moment: str, batch: int) -> None:
+    """`staged`: all rows are copied, nothing is merged. `merged`: the transaction has committed,
+    but Spark does not know yet that the batch has ended."""
+    stage, apply = staging.Staging.stage, writer.RangeWriter.apply
+    done = 0
+
+    def staged(*arguments: object) -> staging.Staged:
+        found = stage(*arguments)  # type: ignore[arg-type]  # passed on as they come
+        if moment == "staged" and done == batch:
+            kill()
+        return found
+
+    def applied(*arguments: object) -> writer.Written:
+        nonlocal done
+        written = apply(*arguments)  # type: ignore[arg-type]  # passed on as they come
+        if moment == "merged" and done == batch:
+            kill()
+        done += 1
+        return written
+
+    staging.Staging.stage = staged  # type: ignore[method-assign,assignment]
+    writer.RangeWriter.apply = applied  # type: ignore[method-assign,assignment]
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        kill_in_batch(sys.argv[1], int(sys.argv[2]))
+    config = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+    mp.run(until="caught_up", spark=SparkSettings("local[2]", config))

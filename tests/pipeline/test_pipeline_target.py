@@ -1,0 +1,95 @@
+"""The table behind a pipeline's view: made, checked, taken over."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from milepost import Append, Milepost, Upsert
+from milepost.errors import PipelineError, TargetMismatch, TargetTaken
+from tests.pipeline.running import catch_up, expected_per_customer, per_customer, place, rows
+
+pytestmark = [
+    pytest.mark.parametrize("order", ["append"]),
+    pytest.mark.usefixtures("spark_directory"),
+]
+SINK = Upsert("customers", key=["customer"], add=["total", "orders"])
+
+
+def execute(mp: Milepost, statement: str) -> None:
+    with mp.connect() as conn:
+        conn.execute(statement.encode())
+
+
+def test_the_name_is_a_view_over_the_versions_table(mp: Milepost, spark: SparkSession) -> None:
+    place(mp, 0, 20)
+    catch_up(mp.pipeline("customers", sink=SINK)(per_customer), spark)
+    found = "select customer, total, orders from {} order by customer"
+    assert rows(mp, found.format("customers")) == expected_per_customer(20)
+    assert rows(mp, found.format("customers__v1")) == expected_per_customer(20)
+    assert rows(mp, "select relkind::text from pg_class where relname = 'customers'") == [("v",)]
+    assert rows(mp, "select version, is_active from milepost.pipelines") == [(1, True)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "column", "wanted", "found"),
+    [
+        ("customer text primary key, total text, orders bigint", "total", "bigint", "text"),
+        ("customer text primary key, total bigint", "orders", "bigint", None),
+        (
+            "customer text primary key, total bigint, orders bigint, region text not null",
+            "region",
+            None,
+            "text not null",
+        ),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused_by_its_column(
+    mp: Milepost,
+    spark: SparkSession,
+    columns: str,
+    column: str,
+    wanted: str | None,
+    found: str | None,
+) -> None:
+    execute(mp, f"create table customers__v1 ({columns})")
+    place(mp, 0, 5)
+    with pytest.raises(TargetMismatch) as caught:
+        catch_up(mp.pipeline("customers", sink=SINK)(per_customer), spark)
+    assert (caught.value.column, caught.value.wanted, caught.value.found) == (column, wanted, found)
+    assert rows(mp, "select count(*) from customers__v1") == [(0,)]
+    assert rows(mp, "select count(*) from pg_class where relname like 'staging%'") == [(0,)]
+
+
+def test_a_table_without_the_key_is_refused(mp: Milepost, spark: SparkSession) -> None:
+    execute(mp, "create table customers__v1 (customer text, total bigint, orders bigint)")
+    place(mp, 0, 5)
+    with pytest.raises(PipelineError, match=r"no unique index on \(customer\)"):
+        catch_up(mp.pipeline("customers", sink=SINK)(per_customer), spark)
+
+
+def test_a_table_that_fits_is_taken_over(mp: Milepost, spark: SparkSession) -> None:
+    execute(mp, "create schema sales")
+    execute(
+        mp,
+        "create table sales.customers__v1 (id bigint generated always as identity, orders bigint,"
+        " total bigint, customer text unique)",
+    )
+    place(mp, 0, 20)
+    sink = Upsert("sales.customers", key=["customer"], add=["total", "orders"])
+    catch_up(mp.pipeline("customers", sink=sink)(per_customer), spark)
+    found = rows(mp, "select customer, total, orders from sales.customers order by customer")
+    assert found == expected_per_customer(20)
+
+
+def test_a_name_that_is_a_table_is_refused(mp: Milepost, spark: SparkSession) -> None:
+    execute(mp, "create table customers (customer text)")
+    place(mp, 0, 5)
+    with pytest.raises(TargetTaken, match=r"public\.customers is a table.*customers__v1"):
+        catch_up(mp.pipeline("customers", sink=SINK)(per_customer), spark)
+
+
+def test_a_schema_that_is_not_there_is_named(mp: Milepost, spark: SparkSession) -> None:
+    place(mp, 0, 5)
+    with pytest.raises(PipelineError, match="no schema 'nowhere'"):
+        catch_up(mp.pipeline("customers", sink=Append("nowhere.t"))(per_customer), spark)

@@ -1,0 +1,34 @@
+"""What a pipeline accepts when it is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from milepost import Append, Files, ToLog
+from milepost.pipeline.definition import PipelineOptions
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"name": ""}, "1 to 255"),
+        ({"version": 0}, "at least 1"),
+        ({"max_messages_per_batch": 0}, "at least 1"),
+        ({"partitions": 0}, "partitions is 0"),
+        ({"output_mode": "complete"}, "expected update or append"),
+        ({"topics": "orders"}, "expected a list"),
+        ({"sink": Append("t" * 60)}, "shorter"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(options: dict[str, Any], words: str) -> None:
+    given: dict[str, Any] = {"name": "p", "sink": Append("t")}
+    with pytest.raises(ValueError, match=words):
+        PipelineOptions(**(given | options))
+
+
+def test_what_keeps_state_outside_of_postgresql() -> None:
+    assert not PipelineOptions("p", ToLog("t")).keeps_state
+    assert PipelineOptions("p", ToLog("t"), stateful=True).keeps_state
+    assert PipelineOptions("p", Files("out")).keeps_state
