@@ -5,6 +5,7 @@ from milepost.errors import MilepostError
 from milepost.log import append
 from milepost.pipeline.settings import SparkSettings
 from milepost.pipeline.sinks import Append, Files, ToLog, ToQueue, Upsert
+from milepost.processors.checkpointing import LATEST, Checkpointing, Trigger
 from milepost.queue import Cancel, Cron, Defer, Repeat, Yield, put
 from milepost.records import (
     Job,
@@ -18,8 +19,10 @@ from milepost.records import (
 from milepost.retry import Retry
 
 __all__ = [
+    "LATEST",
     "Append",
     "Cancel",
+    "Checkpointing",
     "Cron",
     "Defer",
     "Files",
@@ -36,6 +39,7 @@ __all__ = [
     "TakenJob",
     "ToLog",
     "ToQueue",
+    "Trigger",
     "Upsert",
     "Yield",
     "append",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from milepost import db, log, queue, sql
 from milepost import migrate as migrations
@@ -17,6 +17,7 @@ from milepost.pipeline.definition import Definition as PipelineDefinition
 from milepost.pipeline.definition import PipelineOptions
 from milepost.pipeline.pipeline import Pipeline
 from milepost.pipeline.settings import SparkSettings
+from milepost.pipeline.spark_processor import SparkProcessor
 from milepost.processors import (
     Definition,
     Group,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from milepost.records import Job, Message, Position, RecordedMessage, Segment
 
 DEFAULT_DIRECTORY = Path(".milepost")
+H = TypeVar("H", bound="Handler")
 
 
 class Milepost:
@@ -61,6 +63,7 @@ class Milepost:
         self.max_payload_bytes = max_payload_bytes
         self._url = url if url is not None else find_url(os.environ, directory)
         self._is_checked = False
+        self._subscriptions = log.Subscriptions(self.schema, max_payload_bytes)
         self._processors: dict[str, Processor] = {}
         self._workers: dict[str, queue.Worker] = {}
         self._schedules: dict[str, queue.Schedule] = {}
@@ -93,10 +96,21 @@ class Milepost:
     def append(
         self, conn: Connection | AsyncConnection, *messages: Message
     ) -> list[Position] | Awaitable[list[Position]]:
-        """`milepost.append` with this instance's schema and payload limit."""
-        return log.append(
-            conn, *messages, schema=self.schema, max_payload_bytes=self.max_payload_bytes
-        )
+        """`milepost.append` with this instance's schema and payload limit; its subscribers are
+        called in the same transaction."""
+        return self._subscriptions.append(conn, messages)
+
+    def subscribe(
+        self,
+        handler: H,
+        *,
+        topics: Sequence[str] | None = None,
+        types: Sequence[str] | None = None,
+    ) -> H:
+        """Have `handler(messages, conn)` called in every transaction in which `mp.append` of this
+        instance appends messages of these topics and types; it commits or rolls back with them.
+        No checkpoint, no retry: what it raises reaches whoever appends."""
+        return self._subscriptions.add(handler, topics, types)
 
     @contextmanager
     def reader(
@@ -131,18 +145,24 @@ class Milepost:
         ) as reader:
             yield from reader.follow(poll_seconds) if follow else reader.messages()
 
-    def processor(self, name: str, **options: Unpack[Options]) -> Callable[[Handler], Processor]:
+    def processor(
+        self, name: str, *, skip_on_replay: bool = False, **options: Unpack[Options]
+    ) -> Callable[[Handler], Processor]:
         """Make a handler a processor: `@mp.processor("billing", topics=["orders"])`.
 
         Exactly once (default): `handler(messages, tx)`, where `tx` is a psycopg connection in
         the transaction that also moves the checkpoint; AsyncConnection for `async def`. At
-        least once: `handler(messages)`. With `handle="message"`, one message at a time.
+        least once: `handler(messages)`. With `handle="message"`, one message at a time. A
+        handler that names `segment`, or `trigger` if it is Checkpointing, is given it.
         """
 
         def register(handler: Handler) -> Processor:
             self._refuse_taken(name)
-            definition = Definition(ProcessorOptions(name, **options), handler)
-            self._processors[name] = Processor(definition, self._url, self.schema)
+            definition = Definition.of(
+                ProcessorOptions(name, **options), handler, skip_on_replay=skip_on_replay
+            )
+            kind = SparkProcessor if definition.options.engine == "spark" else Processor
+            self._processors[name] = kind(definition, self._url, self.schema)
             return self._processors[name]
 
         return register
@@ -266,7 +286,11 @@ class Milepost:
 
     def _rooms(self, spark: SparkSettings) -> list[dict[str, Runnable]]:
         pipelines = {name: pipeline.using(spark) for name, pipeline in self._pipelines.items()}
-        return [{**self._processors}, {**pipelines}, {**self._workers}]
+        processors = {
+            name: processor.using(spark) if isinstance(processor, SparkProcessor) else processor
+            for name, processor in self._processors.items()
+        }
+        return [{**processors}, {**pipelines}, {**self._workers}]
 
     def _named(self, name: str, rooms: list[dict[str, Runnable]]) -> list[Runnable]:
         """A channel may be called like a processor: then both."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import psycopg
 from psycopg import errors as pg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.rows import tuple_row
 
 from milepost import errors, sql
 from milepost.errors import (
@@ -162,6 +163,15 @@ def applied_number(conn: Connection, schema: str) -> int | None:
     except (pg.UndefinedTable, pg.InvalidSchemaName):
         return None
     return None if row is None else row[0]
+
+
+def plain(conn: Connection) -> psycopg.Cursor[tuple[Any, ...]]:
+    """Rows as we expect them on a connection that is somebody else's, who may want dicts."""
+    return conn.cursor(row_factory=tuple_row)
+
+
+def plain_async(conn: AsyncConnection) -> psycopg.AsyncCursor[tuple[Any, ...]]:
+    return conn.cursor(row_factory=tuple_row)
 
 
 def one(row: Any) -> Any:

@@ -190,7 +190,111 @@ class HandlerFailed(ProcessorError):
             processor,
             f"the handler failed {attempts} times on the message at {position}: {cause}. The "
             "checkpoint stands before it. Mend the handler and start again, or set the message "
-            f"aside: milepost processors skip {processor}",
+            f"aside: milepost processors skip {processor} --at {position}",
+        )
+
+
+class ParkingFull(ProcessorError):
+    """More messages would be parked than `max_parked` allows (`on_failure="park"`)."""
+
+    def __init__(self, processor: str, limit: int, oldest_key: str | None) -> None:
+        self.limit, self.oldest_key = limit, oldest_key
+        oldest = "none has a key" if oldest_key is None else f"the oldest key is {oldest_key!r}"
+        super().__init__(
+            processor,
+            f"{limit} messages may be parked (max_parked) and there would be more; {oldest}. "
+            "Nothing of the batch was stored. Mend what they fail on, then: milepost dead-letters "
+            f"retry --all --processor {processor} (or drop), and start again; or raise max_parked.",
+        )
+
+
+class ResetNeedsApplication(ProcessorError):
+    """A reset without the reset handlers, which are in the application."""
+
+    def __init__(self, processor: str) -> None:
+        super().__init__(
+            processor,
+            "it has reset handlers, which are part of its reset: nothing was changed. Name the "
+            f"application that has them: milepost processors reset {processor} --to ... --app "
+            "MODULE:NAME",
+        )
+
+
+class ResetRefused(MilepostError):
+    """A reset of a processor with segments by one who has not claimed them all."""
+
+    sqlstate = "MP063"
+
+
+class HasSegments(ProcessorError):
+    """An unsegmented start of a processor that has segments."""
+
+    def __init__(self, processor: str, segments: int) -> None:
+        self.segments = segments
+        super().__init__(
+            processor,
+            f"it has {segments} segments, each with its own checkpoint, and cannot run without "
+            f"them: give it segments={segments} (any number will do, those that are there are "
+            "kept), or a new version, which begins anew.",
+        )
+
+
+class CannotSplit(MilepostError):
+    """A segment that holds a single hash value."""
+
+    sqlstate = "MP061"
+
+
+class CannotMerge(MilepostError):
+    """Two segments that are not halves of one."""
+
+    sqlstate = "MP062"
+
+
+class UnknownSegment(ProcessorError):
+    """No such segment."""
+
+    def __init__(self, processor: str, segment: int, known: list[int]) -> None:
+        self.segment, self.known = segment, known
+        there_are = ", ".join(map(str, known)) or "none: it is not segmented"
+        super().__init__(processor, f"there is no segment {segment}. There are: {there_are}.")
+
+
+class NoPartner(ProcessorError):
+    """A segment that has no other half to merge with, as it is now."""
+
+    def __init__(self, processor: str, segment: int, reason: str) -> None:
+        self.segment, self.reason = segment, reason
+        super().__init__(processor, f"segment {segment} cannot be merged: {reason}")
+
+
+class SegmentsBusy(ProcessorError):
+    """The owners of some segments did not release them in time, or another operator has them."""
+
+    def __init__(self, processor: str, segments: list[int], seconds: float, holder: str) -> None:
+        self.segments, self.seconds, self.holder = segments, seconds, holder
+        numbers = ", ".join(map(str, segments))
+        super().__init__(
+            processor,
+            f"segments {numbers} were not to be had within {seconds:g} s; {holder}. Nothing was "
+            "changed. A batch in hand is finished first: try again, or with a longer --timeout.",
+        )
+
+
+class SelfCheckpointingFailed(HandlerFailed):
+    """A handler that checkpoints itself failed again and again without getting any further."""
+
+    def __init__(
+        self, processor: str, position: str, attempts: int, cause: str, segment: int, stored: str
+    ) -> None:
+        self.position, self.attempts, self.cause = position, attempts, cause
+        self.segment, self.stored = segment, stored
+        ProcessorError.__init__(
+            self,
+            processor,
+            f"a self-checkpointing handler failed {attempts} times in segment {segment}, given the "
+            f"messages from {position} on: {cause}. The checkpoint stands at {stored}. Mend the "
+            "handler, or let it pass over what it cannot handle, and start again.",
         )
 
 
@@ -216,6 +320,30 @@ class NothingToSkip(ProcessorError):
 
     def __init__(self, processor: str) -> None:
         super().__init__(processor, "there is no message to skip: it has caught up, or never ran.")
+
+
+class CannotSkip(ProcessorError):
+    """`skip` of a processor whose checkpoint does not stand before the message it is stuck at."""
+
+    def __init__(self, processor: str) -> None:
+        super().__init__(
+            processor,
+            "its handlers checkpoint themselves (mode deferred), so the message after its "
+            "checkpoint is the next that is not durable, not the one it is stuck at. Let the "
+            "handler pass over what it cannot handle.",
+        )
+
+
+class SeveralToSkip(ProcessorError):
+    """`skip` without a position, where several segments stand before a message."""
+
+    def __init__(self, processor: str, positions: list[str]) -> None:
+        self.positions = positions
+        super().__init__(
+            processor,
+            f"its segments stand before the messages at {', '.join(positions)}. Say which one is "
+            f"to be skipped: milepost processors skip {processor} --at POSITION",
+        )
 
 
 class UnknownDeadLetter(MilepostError):

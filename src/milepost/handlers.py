@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -23,6 +24,46 @@ def is_async(handler: Handler) -> bool:
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
         getattr(handler, "__call__", None)  # noqa: B004 - an object with an async __call__
     )
+
+
+def owner_of(handler: Handler) -> object:
+    """What a handler belongs to: the object whose method it is, or itself."""
+    while isinstance(handler, partial):
+        handler = handler.func
+    return getattr(handler, "__self__", handler)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """What a handler can be given beyond its first argument."""
+
+    names: tuple[str, ...]  # in order
+    required: frozenset[str]
+    takes_any: bool  # *args
+
+    def second(self, besides: Iterable[str]) -> str | None:
+        """The one that is filled by its place: the first that is not given by its name."""
+        return next((name for name in self.names if name not in besides), None)
+
+
+def parameters_of(handler: Handler) -> Parameters:
+    """Nothing and anything, where Python cannot tell (a function written in C)."""
+    try:
+        found = list(inspect.signature(handler).parameters.values())
+    except (TypeError, ValueError):
+        return Parameters((), frozenset(), takes_any=True)
+    rest = [p for p in found[1:] if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    required = frozenset(p.name for p in rest if p.default is p.empty)
+    takes_any = any(p.kind is p.VAR_POSITIONAL for p in found)
+    return Parameters(tuple(p.name for p in rest), required, takes_any)
+
+
+def refuse_class(handler: Handler) -> None:
+    if inspect.isclass(handler):
+        raise TypeError(
+            f"{handler.__name__} is a class: calling it would make an object and handle nothing. "
+            f"Pass an instance, {handler.__name__}(...)."
+        )
 
 
 def refuse_unfinished(result: object) -> None:

@@ -65,6 +65,7 @@ class RecordedMessage(Message):
 
     position: Position
     recorded_at: datetime
+    replaying: bool = field(default=False, kw_only=True)  # delivered again after a reset
 
 
 @dataclass(frozen=True, slots=True)

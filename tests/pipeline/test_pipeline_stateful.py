@@ -126,7 +126,7 @@ class FirstAndCount(StatefulProcessor):
         self,
         key: Any,
         rows: Iterator[Row],
-        timerValues: Any,  # noqa: ARG002, N803
+        timerValues: Any,  # noqa: N803
     ) -> Iterator[Row]:
         totals = [row.total for row in rows]
         first, n = self.seen.get() or (min(totals), 0)

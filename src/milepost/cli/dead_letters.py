@@ -27,6 +27,9 @@ Ids: TypeAlias = Annotated[list[int] | None, typer.Argument(metavar="[ID]...")]
 Processor: TypeAlias = Annotated[
     str | None, typer.Option("--processor", help="Those of this processor only.")
 ]
+Key: TypeAlias = Annotated[
+    str | None, typer.Option("--key", help="Those of messages with this key only.")
+]
 All: TypeAlias = Annotated[bool, typer.Option("--all", help="All of them, instead of ids.")]
 
 
@@ -39,20 +42,21 @@ def default(
 ) -> None:
     """Without a command: list."""
     if context.invoked_subcommand is None:
-        list_all(None, 100, url, schema, as_json)
+        list_all(None, 100, None, url, schema, as_json)
 
 
 @app.command("list")
 def list_all(
     processor: Processor = None,
     limit: Annotated[int, typer.Option(min=1)] = 100,
+    key: Key = None,
     url: options.Url = None,
     schema: options.Schema = sql.DEFAULT_SCHEMA,
     as_json: options.AsJson = False,
 ) -> None:
-    """The oldest first."""
+    """The oldest first; `parked` are those that wait in order behind one of their key."""
     with open_log(url, schema).connect() as conn:
-        found = dead_letters.list_dead_letters(conn, schema, processor, limit)
+        found = dead_letters.list_dead_letters(conn, schema, processor, limit, key)
     if as_json:
         print_json([as_document(letter) for letter in found])
     else:
@@ -77,13 +81,15 @@ def show(
 def retry(
     ids: Ids = None,
     processor: Processor = None,
+    key: Key = None,
     everything: All = False,
     url: options.Url = None,
     schema: options.Schema = sql.DEFAULT_SCHEMA,
 ) -> None:
-    """Ask the running processor to handle them once more, within two seconds."""
+    """Ask the running processor to handle them once more, within two seconds. One of a parked key
+    means all of that key, in order."""
     with open_log(url, schema).connect() as conn:
-        chosen = _chosen(conn, schema, ids, processor, everything=everything)
+        chosen = _chosen(conn, schema, ids, processor, key, everything=everything)
         number = dead_letters.request_retry(conn, schema, chosen)
     typer.echo(f"{count(number, 'dead letter')} will be retried by the running processor")
 
@@ -92,13 +98,14 @@ def retry(
 def drop(
     ids: Ids = None,
     processor: Processor = None,
+    key: Key = None,
     everything: All = False,
     url: options.Url = None,
     schema: options.Schema = sql.DEFAULT_SCHEMA,
 ) -> None:
-    """Forget them for good."""
+    """Forget them for good. A parked key of which none is left flows again."""
     with open_log(url, schema).connect() as conn:
-        chosen = _chosen(conn, schema, ids, processor, everything=everything)
+        chosen = _chosen(conn, schema, ids, processor, key, everything=everything)
         number = dead_letters.drop(conn, schema, chosen)
     typer.echo(f"dropped {count(number, 'dead letter')}")
 
@@ -110,17 +117,23 @@ def as_document(letter: DeadLetter) -> dict[str, Any]:
 
 
 def _chosen(
-    conn: Connection, schema: str, ids: list[int] | None, processor: str | None, *, everything: bool
+    conn: Connection,
+    schema: str,
+    ids: list[int] | None,
+    processor: str | None,
+    key: str | None,
+    *,
+    everything: bool,
 ) -> list[int]:
     """Never all of them by leaving something out."""
-    if bool(ids) == everything:
-        raise typer.BadParameter("Give the ids of dead letters, or --all.")
-    if not everything:
-        for id_ in ids or []:
-            if dead_letters.dead_letter(conn, schema, id_) is None:
-                raise UnknownDeadLetter(id_)
-        return ids or []
-    found = dead_letters.list_dead_letters(conn, schema, processor, limit=1_000_000)
+    if sum([bool(ids), key is not None, everything]) != 1:
+        raise typer.BadParameter("Give the ids of dead letters, or --key, or --all.")
+    for id_ in ids or []:
+        if dead_letters.dead_letter(conn, schema, id_) is None:
+            raise UnknownDeadLetter(id_)
+    if ids:
+        return ids
+    found = dead_letters.list_dead_letters(conn, schema, processor, limit=1_000_000, key=key)
     return [letter.id for letter in found]
 
 
@@ -130,15 +143,27 @@ def _print_table(found: list[DeadLetter]) -> None:
     if not found:
         typer.echo("no dead letters")
         return
+    rows = [_cells(letter) for letter in found]
     table = Table(box=None, pad_edge=False)
-    for column in ("id", "processor", "position", "type", "tries", "failed", "error"):
+    columns = [column for column in rows[0] if any(row[column] for row in rows)]
+    for column in columns:
         table.add_column(column, no_wrap=column != "error")  # what wraps is narrowed first
-    now = datetime.now(UTC)
-    for letter in found:
-        age = duration((now - letter.failed_at).total_seconds())
-        table.add_row(
-            str(letter.id), shortened(letter.processor, 20), str(letter.at),
-            shortened(letter.type, 20), str(letter.attempts), f"{age} ago",
-            shortened(letter.error, 120),
-        )  # fmt: skip
+    for row in rows:
+        table.add_row(*(row[column] or "-" for column in columns))
     console().print(table)
+
+
+def _cells(letter: DeadLetter) -> dict[str, str]:
+    """By column; one that is empty for all is left out."""
+    age = duration((datetime.now(UTC) - letter.failed_at).total_seconds())
+    key = shortened(letter.key or "", 20)
+    return {
+        "id": str(letter.id),
+        "processor": shortened(letter.processor, 20),
+        "position": str(letter.at),
+        "type": shortened(letter.type, 20),
+        "key": f"{key} (parked)" if key and letter.is_parked else key,
+        "tries": str(letter.attempts),
+        "failed": f"{age} ago",
+        "error": shortened(letter.error, 120),
+    }

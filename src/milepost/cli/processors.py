@@ -8,25 +8,40 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from milepost import sql
-from milepost.cli import options
+from milepost.cli import options, segments
 from milepost.cli.database import open_log
 from milepost.cli.output import console, count, duration, print_json, shortened
 from milepost.cli.read import parse_start
+from milepost.cli.run import load
+from milepost.errors import ResetNeedsApplication, UnknownProcessor
 from milepost.processors import admin
+from milepost.processors.reset import reset as restart
+from milepost.processors.skip import skip as skip_message
+from milepost.records import Position
 
 if TYPE_CHECKING:
     from typing import Literal
 
     from milepost.processors.admin import ProcessorStatus
+    from milepost.processors.definition import ResetHandler
 
 app = typer.Typer(
-    help="Processors: list, show, pause, resume, reset, skip.", invoke_without_command=True
+    help="Processors: list, show, pause, resume, reset, skip; segments, split, merge, balance.",
+    invoke_without_command=True,
 )
+_MODES = {
+    "auto": "mode auto: its checkpoint moves with every batch, self-checkpointing handlers or not",
+    "deferred": "mode deferred: its checkpoint moves when its handlers ask for it",
+}
 Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME")]
 Justify: TypeAlias = "Literal['left', 'right']"
 Version: TypeAlias = Annotated[
     int | None, typer.Option(help="Its newest version, unless one is given.")
 ]
+
+
+for command in (segments.segments, segments.split, segments.merge, segments.balance):
+    app.command()(command)
 
 
 @app.callback()
@@ -104,33 +119,54 @@ def reset(
     to: Annotated[
         str, typer.Option("--to", metavar="START", help="beginning, end, a position or a time.")
     ],
+    application: Annotated[
+        str | None,
+        typer.Option("--app", metavar="MODULE:NAME", help="Where its reset handlers are: app:mp."),
+    ] = None,
     version: Version = None,
     url: options.Url = None,
     schema: options.Schema = sql.DEFAULT_SCHEMA,
 ) -> None:
     """Put its checkpoint somewhere else, back as well; it goes on from there.
 
-    Effects that were made stay: empty the tables it fills, in the same transaction, with
-    Processor.reset(to, tx) if they are to be filled again.
+    Reset handlers of the application run in the same transaction. Without any, the effects that
+    were made stay. What is delivered again says so: message.replaying.
     """
-    with open_log(url, schema).connect() as conn, conn.transaction():
+    start = parse_start(to, "--to")
+    handlers = () if application is None else _reset_handlers(application, name)
+    mp = open_log(url, schema)
+    with mp.connect() as conn:
         key = admin.find(conn, schema, name, version)
-        position = admin.reset(conn, schema, key, parse_start(to, "--to"))
+        if application is None and admin.has_reset_handlers(conn, schema, key):
+            raise ResetNeedsApplication(name)
+        position = restart(conn, mp.connect, schema, key, start, handlers)
     typer.echo(f"{key.processor} version {key.version} goes on after {position}")
 
 
 @app.command()
 def skip(
     name: Name,
+    at: Annotated[
+        str | None,
+        typer.Option("--at", metavar="POSITION", help="The message's, if it has segments."),
+    ] = None,
     version: Version = None,
     url: options.Url = None,
     schema: options.Schema = sql.DEFAULT_SCHEMA,
 ) -> None:
     """Move past the message before which it stands, which goes to the dead letters."""
+    position = None if at is None else Position.parse(at)
     with open_log(url, schema).connect() as conn:
         key = admin.find(conn, schema, name, version)
-        message = admin.skip(conn, schema, key)
+        message = skip_message(conn, schema, key, position)
     typer.echo(f"skipped {message.position} {message.type}: see milepost dead-letters list")
+
+
+def _reset_handlers(application: str, name: str) -> tuple[ResetHandler, ...]:
+    processors = load(application).processors
+    if name not in processors:
+        raise UnknownProcessor(name, sorted(processors))
+    return processors[name].definition.reset_handlers
 
 
 def as_document(status: ProcessorStatus) -> dict[str, Any]:
@@ -158,7 +194,12 @@ def print_table(found: list[ProcessorStatus]) -> None:
         if status.last_error is not None:
             out.print(shortened(f"{status.name}: {status.last_error}", out.width), style="red")
         if status.dead_letters:
-            out.print(f"{status.name}: {count(status.dead_letters, 'dead letter')}")
+            parked = f", {count(status.parked_keys, 'key')} parked" if status.parked_keys else ""
+            out.print(f"{status.name}: {count(status.dead_letters, 'dead letter')}{parked}")
+        if status.is_replaying:
+            out.print(f"{status.name}: replaying what it had handled before its reset")
+        if status.mode is not None:
+            out.print(f"{status.name}: {_MODES[status.mode]}")
 
 
 def _cells(status: ProcessorStatus) -> list[str]:

@@ -13,6 +13,7 @@ from milepost.log.read import (
     recorded_message,
     start_position,
 )
+from milepost.log.subscriptions import Subscriptions
 
 __all__ = [
     "EVERYTHING",
@@ -21,6 +22,7 @@ __all__ = [
     "Reader",
     "Selection",
     "Start",
+    "Subscriptions",
     "append",
     "horizon",
     "read_batch",

@@ -13,7 +13,15 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from milepost import sql
-from milepost.db import AsyncConnection, Connection, Statement, check_usable, translated
+from milepost.db import (
+    AsyncConnection,
+    Connection,
+    Statement,
+    check_usable,
+    plain,
+    plain_async,
+    translated,
+)
 from milepost.log.encode import DEFAULT_MAX_PAYLOAD_BYTES, Row, encode
 from milepost.records import Message, Position
 
@@ -61,14 +69,15 @@ def _insert_sync(conn: Connection, rows: list[Row], schema: str) -> list[Positio
     if not rows:
         return []
     with translated(schema):
-        return _positions(conn.execute(*_insert(rows, schema)).fetchall())
+        return _positions(plain(conn).execute(*_insert(rows, schema)).fetchall())
 
 
 async def _insert_async(conn: AsyncConnection, rows: list[Row], schema: str) -> list[Position]:
     if not rows:
         return []
     with translated(schema):
-        return _positions(await (await conn.execute(*_insert(rows, schema))).fetchall())
+        found = await plain_async(conn).execute(*_insert(rows, schema))
+        return _positions(await found.fetchall())
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,33 +91,32 @@ class _Bulk:
 
     def run(self, conn: Connection) -> list[Position]:
         with translated(self.schema):
-            if _would_commit(conn):
-                conn.execute(self._floor())
+            begin(conn, self.schema)
             with conn.transaction():
-                before = conn.execute(self._floor()).fetchone()
+                before = plain(conn).execute(self._floor()).fetchone()
                 with conn.cursor().copy(self._copy()) as copy:
                     copy.set_types(_COPY_TYPES)
                     for message in self.messages:
                         copy.write_row(encode(message, self.max_payload_bytes))
-                after = conn.execute(self._floor()).fetchone()
+                after = plain(conn).execute(self._floor()).fetchone()
                 if self._drew_alone(before, after):
                     return _positions_between(before, after)
-                return _positions(conn.execute(*self._appended(before), prepare=False).fetchall())
+                found = plain(conn).execute(*self._appended(before), prepare=False)
+                return _positions(found.fetchall())
 
     async def run_async(self, conn: AsyncConnection) -> list[Position]:
         with translated(self.schema):
-            if _would_commit(conn):
-                await conn.execute(self._floor())
+            await begin_async(conn, self.schema)
             async with conn.transaction():
-                before = await (await conn.execute(self._floor())).fetchone()
+                before = await (await plain_async(conn).execute(self._floor())).fetchone()
                 async with conn.cursor().copy(self._copy()) as copy:
                     copy.set_types(_COPY_TYPES)
                     for message in self.messages:
                         await copy.write_row(encode(message, self.max_payload_bytes))
-                after = await (await conn.execute(self._floor())).fetchone()
+                after = await (await plain_async(conn).execute(self._floor())).fetchone()
                 if self._drew_alone(before, after):
                     return _positions_between(before, after)
-                found = await conn.execute(*self._appended(before), prepare=False)
+                found = await plain_async(conn).execute(*self._appended(before), prepare=False)
                 return _positions(await found.fetchall())
 
     def _floor(self) -> bytes:
@@ -132,10 +140,20 @@ class _Bulk:
         return sql.query("appended_since", self.schema), parameters
 
 
-def _would_commit(conn: Connection | AsyncConnection) -> bool:
+def begin(conn: Connection, schema: str) -> None:
     """Where no transaction is open yet and psycopg is to open one implicitly, a `transaction()`
     block would be the outermost one, and commit what is the caller's to commit. Any statement
     before it opens the caller's."""
+    if _would_commit(conn):
+        conn.execute(sql.query("append_floor", schema))
+
+
+async def begin_async(conn: AsyncConnection, schema: str) -> None:
+    if _would_commit(conn):
+        await conn.execute(sql.query("append_floor", schema))
+
+
+def _would_commit(conn: Connection | AsyncConnection) -> bool:
     return not conn.autocommit and conn.info.transaction_status == TransactionStatus.IDLE
 
 

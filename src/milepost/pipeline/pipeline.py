@@ -79,7 +79,12 @@ class Pipeline:
         return None if active is None else active.checkpoint
 
     def _spark(self) -> SparkSession:
-        from milepost.pipeline.session import spark_session
+        return started_session(self.settings)
 
-        with _starting:
-            return spark_session(master=self.settings.master, config=self.settings.config)
+
+def started_session(settings: SparkSettings) -> SparkSession:
+    """The one of this process."""
+    from milepost.pipeline.session import spark_session
+
+    with _starting:
+        return spark_session(master=settings.master, config=settings.config)

@@ -1,4 +1,4 @@
-"""What operators do with processors: list, pause, resume, reset, skip."""
+"""What operators do with processors: list, find, pause, resume."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Any
 from psycopg.rows import class_row
 
 from milepost import sql
-from milepost.checkpoints import CheckpointKey, PostgresCheckpointStore
+from milepost.checkpoints import CheckpointKey
 from milepost.db import translated
-from milepost.errors import NothingToSkip, UnknownProcessor
-from milepost.log import Selection, Start, horizon, read_batch, start_position
-from milepost.records import Position, RecordedMessage
+from milepost.errors import UnknownProcessor
+from milepost.records import Position
 
 if TYPE_CHECKING:
     from milepost.db import Connection
 
 COUNT_UP_TO = 100_000
-SKIPPED = "skipped by an operator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +39,10 @@ class ProcessorStatus:
     last_error_at: datetime | None
     updated_at: datetime | None
     dead_letters: int
+    mode: str | None  # how self-checkpointing handlers move it: 'auto' or 'deferred'
+    segments: int | None
+    parked_keys: int
+    is_replaying: bool  # it handles again what it had handled before a reset
 
     @property
     def checkpoint(self) -> Position | None:
@@ -73,43 +75,10 @@ def set_paused(conn: Connection, schema: str, key: CheckpointKey, *, is_paused: 
         conn.execute(sql.query("processor_pause", schema), _of(key) | {"is_paused": is_paused})
 
 
-def reset(conn: Connection, schema: str, key: CheckpointKey, to: Start) -> Position:
-    """Put the checkpoint anywhere, in the caller's transaction if there is one: a table that is
-    emptied to be filled again must be emptied in the same one."""
-    position = start_position(conn, to, schema)
-    PostgresCheckpointStore(conn, schema).reset(key, position)
-    return position
-
-
-def skip(conn: Connection, schema: str, key: CheckpointKey) -> RecordedMessage:
-    """Move past the next message, which goes to the dead letters in the same transaction."""
-    with conn.transaction():
-        message = _next_message(conn, schema, key)
-        parameters = _of(key) | {
-            "transaction_id": message.position.transaction_id,
-            "position": message.position.position,
-            "error": SKIPPED,
-            "traceback": "",
-            "attempts": 0,
-        }
-        with translated(schema):
-            conn.execute(sql.query("dead_letter_put", schema), parameters)
-        PostgresCheckpointStore(conn, schema).reset(key, message.position)
-        return message
-
-
-def _next_message(conn: Connection, schema: str, key: CheckpointKey) -> RecordedMessage:
+def has_reset_handlers(conn: Connection, schema: str, key: CheckpointKey) -> bool:
     with translated(schema):
-        row = conn.execute(sql.query("processor_reads", schema), _of(key)).fetchone()
-    if row is not None:
-        topics, types, transaction_id, position = row
-        batch = read_batch(
-            conn, Position(transaction_id, position), horizon(conn, schema),
-            Selection(topics, types), batch_size=1, schema=schema,
-        )  # fmt: skip
-        if batch.messages:
-            return batch.messages[0]
-    raise NothingToSkip(key.processor)
+        row = conn.execute(sql.query("processor_reset_handlers", schema), _of(key)).fetchone()
+    return row is not None and bool(row[0])
 
 
 def _of(key: CheckpointKey) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from threading import Thread
 from typing import Any, TypeVar
 
@@ -23,7 +24,11 @@ class EventLoop:
         self._thread.start()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+        return self.start(coroutine).result()
+
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """For who will not wait for ever; cancelling the future cancels the coroutine."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)

@@ -45,6 +45,7 @@ class ConcurrentDelivery:
     checkpoint: Position
     owner: str
     schema: str
+    epoch: int = 0
     _lanes: Lanes = field(default_factory=Lanes, init=False)
     _changed: threading.Condition = field(default_factory=threading.Condition, init=False)
     _failure: BaseException | None = field(default=None, init=False)
@@ -61,7 +62,7 @@ class ConcurrentDelivery:
         )
         self._threads = [
             threading.Thread(target=self._work, name=f"{self.options.name}-{n}", daemon=True)
-            for n in range(self.options.concurrency)
+            for n in range(self.options.at_once)
         ]
         for thread in self._threads:
             thread.start()
@@ -170,7 +171,9 @@ class ConcurrentDelivery:
     def _move(self, new: Position) -> None:
         store = PostgresCheckpointStore(self.conn, self.schema)
         with storing(self.schema):
-            answer = store.store(self.options.key, self.checkpoint, new, owner=self.owner)
+            answer = store.store(
+                self.options.key, self.checkpoint, new, epoch=self.epoch, owner=self.owner
+            )
         if answer is not Answer.STORED:
             raise Conflict(answer)
         self.checkpoint = new

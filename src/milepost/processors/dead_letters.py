@@ -1,8 +1,7 @@
-"""Messages that a processor gave up on: kept with their error, retried on request, dropped."""
+"""Messages that a processor gave up on: kept with their error, to be listed, retried, dropped."""
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -11,20 +10,11 @@ from uuid import UUID
 from psycopg.rows import class_row
 
 from milepost import sql
-from milepost.checkpoints import Answer
-from milepost.db import translated
-from milepost.log import recorded_message
-from milepost.processors.conflict import Conflict, GuardFailed
-from milepost.processors.failure import Failure
+from milepost.db import one, translated
 from milepost.records import Position
 
 if TYPE_CHECKING:
     from milepost.db import Connection
-    from milepost.processors.definition import Definition
-    from milepost.processors.effects import Effects
-    from milepost.records import RecordedMessage
-
-log = logging.getLogger("milepost.processors")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +38,8 @@ class DeadLetter:
     attempts: int
     failed_at: datetime
     retry_requested_at: datetime | None
+    is_parked: bool
+    is_replayed: bool
 
     @property
     def at(self) -> Position:
@@ -55,61 +47,35 @@ class DeadLetter:
 
 
 def list_dead_letters(
-    conn: Connection, schema: str, processor: str | None = None, limit: int = 100
+    conn: Connection,
+    schema: str,
+    processor: str | None = None,
+    limit: int = 100,
+    key: str | None = None,
 ) -> list[DeadLetter]:
     """The oldest first."""
-    parameters = {"processor": processor, "limit": limit, "id": None}
+    parameters = {"processor": processor, "limit": limit, "id": None, "key": key}
     return _found(conn, schema, parameters)
 
 
 def dead_letter(conn: Connection, schema: str, id_: int) -> DeadLetter | None:
-    found = _found(conn, schema, {"processor": None, "limit": 1, "id": id_})
+    found = _found(conn, schema, {"processor": None, "limit": 1, "id": id_, "key": None})
     return found[0] if found else None
 
 
 def request_retry(conn: Connection, schema: str, ids: list[int]) -> int:
-    """Ask the running processor to handle them once more; how many there were."""
+    """Ask the running processor to handle them once more; how many it will. One of a parked key
+    means all of that key."""
     with translated(schema):
-        return conn.execute(sql.query("dead_letter_request", schema), {"ids": ids}).rowcount
+        row = conn.execute(sql.query("dead_letter_request", schema), {"ids": ids}).fetchone()
+    return int(one(row)[0])
 
 
 def drop(conn: Connection, schema: str, ids: list[int]) -> int:
-    """Forget them; how many there were."""
+    """Forget them; how many there were. A parked key of which none is left flows again."""
     with translated(schema):
-        return conn.execute(sql.query("dead_letter_drop", schema), {"ids": ids}).rowcount
-
-
-def retry_requested(
-    definition: Definition, conn: Connection, effects: Effects, schema: str
-) -> None:
-    """Handle what operators asked to be retried. Deleting the dead letter is the guard, in the
-    transaction of the effects, so that two instances never both handle it."""
-    parameters = {"processor": definition.options.name, "version": definition.options.version}
-    with translated(schema):
-        rows = conn.execute(sql.query("dead_letter_requested", schema), parameters).fetchall()
-    for id_, *columns in rows:
-        _retry(id_, recorded_message(*columns), conn, effects, schema)
-
-
-def _retry(
-    id_: int, message: RecordedMessage, conn: Connection, effects: Effects, schema: str
-) -> None:
-    try:
-        answer = effects.apply([message], (sql.query("dead_letter_claim", schema), {"id": id_}))
-    except Conflict:
-        return  # another instance has it in hand
-    except GuardFailed as failed:
-        raise failed.error from failed
-    except Exception as error:
-        if effects.is_lost():
-            raise
-        parameters = Failure(message, error, 1).parameters() | {"id": id_}
-        with translated(schema):
-            conn.execute(sql.query("dead_letter_failed_again", schema), parameters)
-        log.warning("dead_letter=%s position=%s retry failed: %s", id_, message.position, error)
-        return
-    if answer is Answer.STORED:
-        log.info("dead_letter=%s position=%s retried", id_, message.position)
+        row = conn.execute(sql.query("dead_letter_drop", schema), {"ids": ids}).fetchone()
+    return int(one(row)[0])
 
 
 def _found(conn: Connection, schema: str, parameters: dict[str, Any]) -> list[DeadLetter]:

@@ -8,8 +8,9 @@ follows it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import psycopg
 from psycopg.rows import tuple_row
@@ -18,21 +19,28 @@ from milepost.checkpoints import Answer
 from milepost.db import Statement
 from milepost.handlers import refuse_broken, refuse_unfinished
 from milepost.processors.conflict import guarding
+from milepost.processors.handling import NOTHING, Supply
+from milepost.processors.parking import run, run_async, without
 
 if TYPE_CHECKING:
     from milepost.db import AsyncConnection, Connection
     from milepost.processors.colour import EventLoop
     from milepost.processors.definition import Definition
+    from milepost.processors.handling import Arguments, Handling
     from milepost.processors.inbox import Inbox
+    from milepost.processors.parking import Parking
     from milepost.records import RecordedMessage
 
 
 class Effects(Protocol):
     """How one processor's handler takes effect."""
 
-    def apply(self, messages: list[RecordedMessage], guard: Statement) -> Answer:
-        """Handle the messages if the guard holds. Raises what the handler raises; then, and
-        with any answer but STORED, an exactly-once handler has left no trace."""
+    def apply(
+        self, messages: list[RecordedMessage], guard: Statement, parking: Parking | None = None
+    ) -> Answer:
+        """Handle the messages if the guard holds, but for those of parked keys, which are set
+        aside. Raises what the handler raises; then, and with any answer but STORED, an
+        exactly-once handler has left no trace."""
         ...
 
     def is_lost(self) -> bool:
@@ -45,10 +53,13 @@ class ExactlyOnce:
     definition: Definition
     conn: Connection
     schema: str
+    supply: Supply = NOTHING
 
-    def apply(self, messages: list[RecordedMessage], guard: Statement) -> Answer:
+    def apply(
+        self, messages: list[RecordedMessage], guard: Statement, parking: Parking | None = None
+    ) -> Answer:
         try:
-            return self._apply(messages, guard)
+            return self._apply(messages, guard, parking)
         finally:
             # A handler may set it for itself; guards and reports read plain rows.
             self.conn.row_factory = tuple_row
@@ -56,15 +67,20 @@ class ExactlyOnce:
     def is_lost(self) -> bool:
         return self.conn.closed
 
-    def _apply(self, messages: list[RecordedMessage], guard: Statement) -> Answer:
+    def _apply(
+        self, messages: list[RecordedMessage], guard: Statement, parking: Parking | None
+    ) -> Answer:
         answer = Answer.MISSING
         with self.conn.transaction():
             with guarding(self.schema):
-                answer = answer_of(self.conn.execute(*guard).fetchone())
+                row = self.conn.execute(*guard).fetchone()
+                if (answer := answer_of(row)) is Answer.STORED and parking is not None:
+                    messages = run(self.conn, parking.sift(messages, row))
             if answer is not Answer.STORED:
                 raise psycopg.Rollback
             for arguments in calls(self.definition, messages):
-                refuse_unfinished(self.definition.handler(arguments, self.conn))
+                for handling, seen in invocations(self.definition.ordinary, arguments):
+                    refuse_unfinished(handling(seen, self.supply, self.conn))
             refuse_broken(self.conn)
         return answer
 
@@ -77,25 +93,33 @@ class ExactlyOnceAsync:
     conn: AsyncConnection
     loop: EventLoop
     schema: str
+    supply: Supply = NOTHING
 
-    def apply(self, messages: list[RecordedMessage], guard: Statement) -> Answer:
+    def apply(
+        self, messages: list[RecordedMessage], guard: Statement, parking: Parking | None = None
+    ) -> Answer:
         try:
-            return self.loop.run(self._apply(messages, guard))
+            return self.loop.run(self._apply(messages, guard, parking))
         finally:
             self.conn.row_factory = tuple_row
 
     def is_lost(self) -> bool:
         return self.conn.closed
 
-    async def _apply(self, messages: list[RecordedMessage], guard: Statement) -> Answer:
+    async def _apply(
+        self, messages: list[RecordedMessage], guard: Statement, parking: Parking | None
+    ) -> Answer:
         answer = Answer.MISSING
         async with self.conn.transaction():
             with guarding(self.schema):
-                answer = answer_of(await (await self.conn.execute(*guard)).fetchone())
+                row = await (await self.conn.execute(*guard)).fetchone()
+                if (answer := answer_of(row)) is Answer.STORED and parking is not None:
+                    messages = await run_async(self.conn, parking.sift(messages, row))
             if answer is not Answer.STORED:
                 raise psycopg.Rollback
             for arguments in calls(self.definition, messages):
-                await self.definition.handler(arguments, self.conn)
+                for handling, seen in invocations(self.definition.ordinary, arguments):
+                    await handling(seen, self.supply, self.conn)
             refuse_broken(self.conn)
         return answer
 
@@ -109,11 +133,29 @@ class AtLeastOnce:
     loop: EventLoop | None
     inbox: Inbox | None
     schema: str
+    supply: Supply = NOTHING
 
-    def apply(self, messages: list[RecordedMessage], guard: Statement) -> Answer:
+    def apply(
+        self, messages: list[RecordedMessage], guard: Statement, parking: Parking | None = None
+    ) -> Answer:
+        if parking is not None:
+            return self._apply_parking(messages, guard, parking)
         self.handle(messages)
         with guarding(self.schema):
             return answer_of(self.conn.execute(*guard).fetchone())
+
+    def _apply_parking(
+        self, messages: list[RecordedMessage], guard: Statement, parking: Parking
+    ) -> Answer:
+        """Looked up before, set aside after: no lock is held while the handler runs."""
+        with guarding(self.schema):
+            held = run(self.conn, parking.held_back(messages))
+        self.handle(without(messages, held))
+        with guarding(self.schema), self.conn.transaction():
+            row = self.conn.execute(*guard).fetchone()
+            if (answer := answer_of(row)) is Answer.STORED:
+                run(self.conn, parking.hold(held, row))
+        return answer
 
     def handle(self, messages: list[RecordedMessage]) -> None:
         """Handle what the inbox does not know yet, and let it know; also of those that were
@@ -135,22 +177,41 @@ class AtLeastOnce:
         return self.conn.closed
 
     def _call(self, messages: list[RecordedMessage], handled: list[RecordedMessage]) -> None:
+        if not self.definition.ordinary:
+            raise TypeError(
+                "The handlers checkpoint themselves, so that a message handled alone would not be "
+                "durable when its dead letter is gone. Append it again, and drop the letter."
+            )
         for arguments in calls(self.definition, messages):
-            result = self.definition.handler(arguments)
-            if self.loop is not None:
-                self.loop.run(result)
-            else:
-                refuse_unfinished(result)
+            for handling, seen in invocations(self.definition.ordinary, arguments):
+                finish(handling, handling(seen, self.supply), self.loop)
             handled += arguments if isinstance(arguments, list) else [arguments]
 
 
 def calls(
     definition: Definition, messages: list[RecordedMessage]
 ) -> list[list[RecordedMessage]] | list[RecordedMessage]:
-    """What the handler is called with, one call after the other."""
+    """What the handlers are called with, one call after the other."""
     if definition.options.handle == "message":
         return messages
     return [messages] if messages else []
+
+
+def invocations(
+    handlers: tuple[Handling, ...], arguments: Arguments
+) -> Iterator[tuple[Handling, Arguments]]:
+    """All handlers, in order, each with what it is to see."""
+    for handling in handlers:
+        if (seen := handling.seen_of(arguments)) is not None:
+            yield handling, seen
+
+
+def finish(handling: Handling, result: Any, loop: EventLoop | None) -> None:
+    """Wait for a coroutine; whatever else has not finished is refused."""
+    if handling.is_async and loop is not None:
+        loop.run(result)
+    else:
+        refuse_unfinished(result)
 
 
 def answer_of(row: tuple[int, ...] | None) -> Answer:

@@ -42,6 +42,7 @@ class Failure:
             "attempts": self.attempts,
             "transaction_id": self.message.position.transaction_id,
             "position": self.message.position.position,
+            "is_replayed": self.message.replaying,
         }
 
 

@@ -5,31 +5,34 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from milepost import db
-from milepost.checkpoints import PostgresCheckpointStore
 from milepost.errors import WaitTimedOut
-from milepost.log import Horizon, horizon, read_batch
-from milepost.processors import admin
+from milepost.log import horizon
+from milepost.processors.reset import reset
 from milepost.processors.runner import Runner
+from milepost.processors.segmented.progress import has_seen, lowest
 from milepost.records import Position
 
 if TYPE_CHECKING:
     from milepost.db import Connection
+    from milepost.handlers import Handler
     from milepost.log import Start
-    from milepost.processors.definition import Definition
+    from milepost.processors.definition import Definition, ResetHandler
     from milepost.processors.session import Until
 
+H = TypeVar("H", bound="Handler")
+R = TypeVar("R", bound="ResetHandler")
 WAIT_FIRST_SECONDS = 0.005
 WAIT_LONGEST_SECONDS = 0.1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Processor:
     """Made by `@mp.processor(...)`. Calling it calls the handler, as in a unit test."""
 
-    definition: Definition
+    definition: Definition  # a new one with every handler that is added
     url: str
     schema: str
 
@@ -40,6 +43,12 @@ class Processor:
     def __call__(self, *arguments: Any) -> Any:
         return self.definition.handler(*arguments)
 
+    @property
+    def handler(self) -> HandlerRegistration:
+        """Adds a handler, called after those that are there: `@bill.handler`, or
+        `@bill.handler.skip_on_replay` for one that never sees a replayed message."""
+        return HandlerRegistration(self)
+
     def run(self, until: Until = "stopped", stop: Event | None = None) -> None:
         """Run one instance in this thread, until `stop` is set or it has caught up."""
         self.runner(stop or Event()).run(until)
@@ -48,14 +57,21 @@ class Processor:
         return Runner(self.definition, self.url, self.schema, stop)
 
     def position(self) -> Position | None:
-        """Its checkpoint; None before it has ever run."""
+        """Its checkpoint, that of the segment furthest behind; None before it has ever run."""
         with db.connect(self.url) as conn:
             return self._checkpoint(conn)
 
+    def on_reset(self, handler: R) -> R:
+        """Adds a reset handler, `handler(tx, to)`: called in the transaction of every reset, to
+        empty what the processor fills."""
+        self.definition = self.definition.with_reset_handler(handler)
+        return handler
+
     def reset(self, to: Start, tx: Connection) -> Position:
-        """Put its checkpoint elsewhere in the caller's transaction, in which the tables that it
-        fills are emptied too. It goes on from there, running or not."""
-        return admin.reset(tx, self.schema, self.definition.options.key, to)
+        """Put its checkpoint elsewhere and call the reset handlers, in the caller's transaction.
+        It goes on from there, running or not; a batch in flight is waited for."""
+        key, handlers = self.definition.options.key, self.definition.reset_handlers
+        return reset(tx, lambda: db.connect(self.url), self.schema, key, to, handlers)
 
     def caught_up(self) -> bool:
         """Whether nothing that it reads lies between its checkpoint and the horizon."""
@@ -82,22 +98,10 @@ class Processor:
         return horizon(conn, self.schema).position >= position and self._has_seen(conn, position)
 
     def _has_seen(self, conn: Connection, position: Position) -> bool:
-        checkpoint = self._checkpoint(conn)
-        if checkpoint is None:
-            return False
-        batch = read_batch(
-            conn,
-            checkpoint,
-            Horizon(position, is_held=False),
-            self.definition.options.selection,
-            batch_size=1,
-            schema=self.schema,
-        )
-        return not batch.messages
+        return has_seen(conn, self.schema, self.definition.options, position)
 
     def _checkpoint(self, conn: Connection) -> Position | None:
-        found = PostgresCheckpointStore(conn, self.schema).load(self.definition.options.key)
-        return None if found is None else found.position
+        return lowest(conn, self.schema, self.definition.options.key)
 
     def _timed_out(self, conn: Connection, position: Position, timeout: float) -> WaitTimedOut:
         return WaitTimedOut(
@@ -105,3 +109,20 @@ class Processor:
             f"had not reached {position} after {timeout:g} s; its checkpoint is "
             f"{self._checkpoint(conn)}. Is it running? See: milepost processors",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerRegistration:
+    """The decorator of further handlers, which stay what they are."""
+
+    processor: Processor
+
+    def __call__(self, handler: H) -> H:
+        self.processor.definition = self.processor.definition.with_handler(handler)
+        return handler
+
+    def skip_on_replay(self, handler: H) -> H:
+        self.processor.definition = self.processor.definition.with_handler(
+            handler, skip_on_replay=True
+        )
+        return handler

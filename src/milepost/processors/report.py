@@ -37,6 +37,10 @@ class Orders:
     has_retries: bool
     checkpoint: Position | None  # what it is at this moment; None where not just asked
 
+    @property
+    def is_fresh(self) -> bool:
+        return self.checkpoint is not None
+
     def has_reset(self, known: Position) -> bool:
         """Whether the checkpoint stands before where it was known to be."""
         return self.checkpoint is not None and self.checkpoint < known
@@ -61,12 +65,16 @@ class Reporter:
         default=Orders(is_paused=False, has_retries=False, checkpoint=None), init=False
     )
 
-    def register(self, conn: Connection) -> None:
+    def register(
+        self, conn: Connection, *, has_reset_handlers: bool = False, mode: str | None = None
+    ) -> None:
         selection = self.options.selection.parameters()
         parameters = self._of() | {
             "topics": selection["topics"],
             "types": selection["types"],
             "owner": self.owner,
+            "has_reset_handlers": has_reset_handlers,
+            "mode": mode,
         }
         with translated(self.schema):
             conn.execute(sql.query("processor_register", self.schema), parameters)

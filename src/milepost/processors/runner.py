@@ -8,26 +8,54 @@ import random
 import socket
 from dataclasses import dataclass, field
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 from uuid import uuid4
 
 import psycopg
 
 from milepost.checkpoints import Answer
-from milepost.errors import CompetingInstance, HandlerFailed, MilepostError
+from milepost.errors import CompetingInstance, HandlerFailed, MilepostError, ParkingFull
 from milepost.processors.conflict import Conflict
 from milepost.processors.failure import Stopping
 from milepost.processors.report import Reporter, State
+from milepost.processors.segmented.modes import refuse_unfit
+from milepost.processors.segmented.session import SegmentedSession
 from milepost.processors.session import Session, Until
 from milepost.retry import Retry
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from milepost.checkpoints import Checkpoint
+    from milepost.db import Connection
     from milepost.processors.definition import Definition
 
 # A standby looks again within this, so that it takes over within seconds.
 STANDBY = Retry(first_seconds=0.2, longest_seconds=2.0)
 RECONNECT = Retry(first_seconds=0.1, longest_seconds=10.0)
 log = logging.getLogger("milepost.processors")
+
+
+class AnySession(Protocol):
+    """A stretch of a processor's life, however its work is done."""
+
+    @property
+    def conn(self) -> Connection: ...
+    def open(self) -> None: ...
+    def run(self, until: Until) -> None: ...
+    def is_lost(self) -> bool: ...
+    def checkpoint(self) -> Checkpoint | None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+
+MakeSession: TypeAlias = "Callable[[Definition, str, str, Reporter, Event], AnySession]"
 
 
 class ServerLost(Exception):
@@ -44,12 +72,14 @@ class Runner:
     schema: str
     stop: Event = field(default_factory=Event)
     owner: str = field(default_factory=lambda: owner_name())
+    make_session: MakeSession | None = None  # None: as its segments say, in this process
     _conflicts: int = field(default=0, init=False)
     _losses: int = field(default=0, init=False)
     _was_connected: bool = field(default=False, init=False)
     _reporter: Reporter = field(init=False)
 
     def __post_init__(self) -> None:
+        refuse_unfit(self.definition)
         self._reporter = Reporter(self.definition.options, self.owner, self.schema)
 
     def run(self, until: Until = "stopped") -> None:
@@ -70,10 +100,12 @@ class Runner:
             self._wait_for_server(lost)
         return False
 
-    def _open(self) -> Session:
+    def _open(self) -> AnySession:
         """A session. The very first one fails at once if the server cannot be reached; later
         ones wait for it."""
-        session = Session(self.definition, self.url, self.schema, self._reporter, self.stop)
+        here = Session if self.definition.segments is None else SegmentedSession
+        make = self.make_session or here
+        session = make(self.definition, self.url, self.schema, self._reporter, self.stop)
         try:
             session.open()
         except psycopg.OperationalError as error:
@@ -82,7 +114,7 @@ class Runner:
             raise ServerLost(str(error)) from error
         return session
 
-    def _run(self, session: Session, until: Until) -> bool:
+    def _run(self, session: AnySession, until: Until) -> bool:
         batches = self._reporter.batches
         try:
             session.run(until)
@@ -96,7 +128,7 @@ class Runner:
             # Asked now: once the session is closed, all its connections are.
             if session.is_lost():
                 raise ServerLost(str(error)) from error
-            if isinstance(error, HandlerFailed):
+            if isinstance(error, HandlerFailed | ParkingFull):
                 self._reporter.claim()
             self._last_report(session, "failed", f"{type(error).__name__}: {error}")
             raise
@@ -106,7 +138,7 @@ class Runner:
         self._last_report(session, "stopped")
         return True
 
-    def _last_report(self, session: Session, state: State, error: str | None = None) -> None:
+    def _last_report(self, session: AnySession, state: State, error: str | None = None) -> None:
         """What ends the run must not be hidden by a report that fails."""
         try:
             self._reporter.change(session.conn, state, error)
@@ -116,7 +148,7 @@ class Runner:
                 self.definition.options.name, state, failed,
             )  # fmt: skip
 
-    def _refuse_competitor(self, session: Session, conflict: Conflict) -> None:
+    def _refuse_competitor(self, session: AnySession, conflict: Conflict) -> None:
         """Unless it is this instance itself: a commit that outlived its connection."""
         current = session.checkpoint()
         other = current.owner if current else None
@@ -142,7 +174,7 @@ class Runner:
 
 def is_competitor(answer: Answer) -> bool:
     """Whether an answer means that another instance works under the same name."""
-    return answer in (Answer.FURTHER, Answer.IGNORED, Answer.FENCED)
+    return answer in (Answer.FURTHER, Answer.IGNORED)
 
 
 def owner_name() -> str:

@@ -15,13 +15,16 @@ from milepost.processors.failure import (
     handler_failed,
     set_aside_statement,
 )
+from milepost.processors.parking import run
 
 if TYPE_CHECKING:
+    from milepost.checkpoints import CheckpointKey
     from milepost.db import Connection, Statement
     from milepost.log import Batch
     from milepost.processors.advance import Advance
     from milepost.processors.definition import ProcessorOptions
     from milepost.processors.effects import Effects
+    from milepost.processors.parking import Parking
     from milepost.records import Position, RecordedMessage
 
 
@@ -37,6 +40,9 @@ class SequentialDelivery:
     checkpoint: Position
     owner: str
     schema: str
+    key: CheckpointKey
+    epoch: int = 0  # of the claim, or raised by a reset
+    parking: Parking | None = None
 
     def deliver(self, batch: Batch) -> None:
         if not batch.messages:
@@ -59,7 +65,7 @@ class SequentialDelivery:
         """Nothing is in flight between two batches."""
 
     def _apply(self, messages: list[RecordedMessage], new: Position) -> None:
-        self._moved(self.effects.apply(messages, self._guard(new)), new)
+        self._moved(self.effects.apply(messages, self._guard(new), self.parking), new)
 
     def _one_by_one(self, messages: list[RecordedMessage]) -> None:
         """After a batch was rolled back: find the message that fails, keep the others."""
@@ -76,17 +82,25 @@ class SequentialDelivery:
         with self.conn.transaction(), storing(self.schema):
             answer = self._store(position)
             if answer is Answer.STORED:
-                self.conn.execute(*set_aside_statement(self.options, failure, self.schema))
+                self._set_aside(failure)
         self._moved(answer, position)
+
+    def _set_aside(self, failure: Failure) -> None:
+        if self.parking is not None:
+            run(self.conn, self.parking.park(failure))
+        else:
+            self.conn.execute(*set_aside_statement(self.options, failure, self.schema))
 
     def _store(self, new: Position) -> Answer:
         with storing(self.schema):
             return answer_of(self.conn.execute(*self._guard(new)).fetchone())
 
     def _guard(self, new: Position) -> Statement:
-        return store_statement(
-            self.options.key, self.checkpoint, new, schema=self.schema, owner=self.owner
-        )
+        statement = store_statement(
+            self.key, self.checkpoint, new,
+            schema=self.schema, epoch=self.epoch, owner=self.owner,
+        )  # fmt: skip
+        return statement if self.parking is None else self.parking.guard(statement)
 
     def _moved(self, answer: Answer, new: Position) -> None:
         if answer is not Answer.STORED:

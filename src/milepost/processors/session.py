@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
@@ -17,7 +17,6 @@ from milepost import db
 from milepost.checkpoints import Answer, Checkpoint, PostgresCheckpointStore
 from milepost.log import Reader, start_position
 from milepost.log.pace import Pace
-from milepost.processors import dead_letters
 from milepost.processors.advance import Advance
 from milepost.processors.colour import EventLoop
 from milepost.processors.concurrent import ConcurrentDelivery
@@ -25,7 +24,11 @@ from milepost.processors.conflict import Conflict
 from milepost.processors.effects import AtLeastOnce, Effects, ExactlyOnce, ExactlyOnceAsync
 from milepost.processors.failure import Attempts, Failure
 from milepost.processors.inbox import Inbox
+from milepost.processors.parking import Parking
+from milepost.processors.replay import NO_REPLAY, Replay, load_replay
 from milepost.processors.report import ORDERS_SECONDS, Reporter
+from milepost.processors.retrying import Retrying
+from milepost.processors.segmented.progress import refuse_segmented
 from milepost.processors.sequential import SequentialDelivery
 
 if TYPE_CHECKING:
@@ -66,6 +69,8 @@ class Session:
     _effects: Effects = field(init=False)
     _delivery: Delivery = field(init=False)
     _inbox: Inbox | None = field(default=None, init=False)
+    _replay: Replay = field(default=NO_REPLAY, init=False)
+    _has_more_retries: bool = field(default=False, init=False)
 
     def open(self) -> None:
         """Connect and find out where to begin; then close it with `with`."""
@@ -111,7 +116,7 @@ class Session:
             if self._follow_orders():
                 continue
             before, batch = reader.after, reader.read()
-            self._delivery.deliver(batch)
+            self._delivery.deliver(replace(batch, messages=self._replay.marked(batch.messages)))
             self._report(batch)
             if until != "stopped" and not batch.is_full:
                 self._delivery.drain(batch.reached)
@@ -119,7 +124,7 @@ class Session:
             wait_seconds, pace = pace.after(
                 is_full=batch.is_full, is_fruitful=batch.reached > before, is_held=batch.is_held
             )
-            if wait_seconds:
+            if wait_seconds and not self._has_more_retries:
                 self._rest(wait_seconds)
 
     @property
@@ -133,9 +138,13 @@ class Session:
         for conn in (self._conn, self._reading):
             db.detect_dead_peers(conn)
         db.check_schema(self._conn, self.schema)
-        self.reporter.register(self._conn)
+        has_reset_handlers = bool(self.definition.reset_handlers)
+        refuse_segmented(self._conn, self.schema, self._options.key)
+        self.reporter.register(self._conn, has_reset_handlers=has_reset_handlers)
         self._effects = self._open_effects(name)
-        self._delivery = self._open_delivery(self._first_checkpoint())
+        checkpoint = self._first_checkpoint()
+        self._replay = load_replay(self._conn, self.schema, self._options.key, checkpoint.position)
+        self._delivery = self._open_delivery(checkpoint)
         self._stack.callback(self._delivery.close)
 
     def _open_effects(self, application_name: str) -> Effects:
@@ -154,29 +163,31 @@ class Session:
         loop.run(db.detect_dead_peers_async(conn))
         return ExactlyOnceAsync(self.definition, conn, loop, self.schema)
 
-    def _open_delivery(self, checkpoint: Position) -> Delivery:
+    def _open_delivery(self, checkpoint: Checkpoint) -> Delivery:
         attempts = Attempts(self._options, self.stop, self.is_lost, self._on_retry)
         advance = Advance(self._conn, self.schema)
-        if self._options.concurrency > 1 and isinstance(self._effects, AtLeastOnce):
+        if self._options.at_once > 1 and isinstance(self._effects, AtLeastOnce):
             return ConcurrentDelivery(
-                self._options, self._effects, attempts, advance, self._conn, checkpoint,
-                self.reporter.owner, self.schema,
+                self._options, self._effects, attempts, advance, self._conn, checkpoint.position,
+                self.reporter.owner, self.schema, checkpoint.epoch,
             )  # fmt: skip
+        is_parking = self._options.on_failure == "park"
         return SequentialDelivery(
-            self._options, self._effects, attempts, advance, self._conn, checkpoint,
-            self.reporter.owner, self.schema,
+            self._options, self._effects, attempts, advance, self._conn, checkpoint.position,
+            self.reporter.owner, self.schema, self._options.key, checkpoint.epoch,
+            Parking(self._options, self.schema) if is_parking else None,
         )  # fmt: skip
 
-    def _first_checkpoint(self) -> Position:
+    def _first_checkpoint(self) -> Checkpoint:
         """The stored one; at the very first time, where the processor is to start from. Stored
         at once, so that 'end' means the end as of now, whenever the first message comes."""
         store = PostgresCheckpointStore(self._conn, self.schema)
         if (found := store.load(self._options.key)) is not None:
-            return found.position
+            return found
         start = start_position(self._conn, self._options.start_from, self.schema)
         store.store(self._options.key, None, start, owner=self.reporter.owner)
         found = store.load(self._options.key)  # ours, or that of whoever was quicker
-        return start if found is None else found.position
+        return Checkpoint(start) if found is None else found
 
     def _rest(self, seconds: float) -> None:
         """Until a wake-up comes, or for that long, with an ear for a stop."""
@@ -195,9 +206,11 @@ class Session:
             self.reporter.change(self._conn, "paused")
             self.stop.wait(ORDERS_SECONDS)
             return True
-        if orders.has_retries:
-            dead_letters.retry_requested(self.definition, self._conn, self._effects, self.schema)
+        self._has_more_retries = orders.has_retries and self._retry_requested()
         return False
+
+    def _retry_requested(self) -> bool:
+        return Retrying(self._options, self._conn, self._effects, self.schema, self.stop).run()
 
     def _report(self, batch: Batch) -> None:
         if batch.messages:

@@ -14,7 +14,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from milepost import sql
-from milepost.db import check_usable, one, translated
+from milepost.db import check_usable, one, plain, plain_async, translated
 from milepost.queue.encode import Row, check_channel, encode, encode_value, is_plain
 
 if TYPE_CHECKING:
@@ -61,14 +61,14 @@ def put_rows(conn: Connection, rows: list[Row], schema: str = sql.DEFAULT_SCHEMA
     if not rows:
         return []
     with translated(schema):
-        return [row[0] for row in conn.execute(*_statement(rows, schema)).fetchall()]
+        return [row[0] for row in plain(conn).execute(*_statement(rows, schema)).fetchall()]
 
 
 async def _put_rows_async(conn: AsyncConnection, rows: list[Row], schema: str) -> list[int]:
     if not rows:
         return []
     with translated(schema):
-        found = await conn.execute(*_statement(rows, schema))
+        found = await plain_async(conn).execute(*_statement(rows, schema))
         return [row[0] for row in await found.fetchall()]
 
 
@@ -95,7 +95,7 @@ class _Bulk:
             if _would_commit(conn):
                 conn.execute(self._time())
             with conn.transaction():
-                now, ids = one(conn.execute(*self._draw()).fetchone())
+                now, ids = one(plain(conn).execute(*self._draw()).fetchone())
                 with conn.cursor().copy(self._copy()) as copy:
                     copy.set_types(self._types())
                     for row in self._values(now, ids):
@@ -107,7 +107,8 @@ class _Bulk:
             if _would_commit(conn):
                 await conn.execute(self._time())
             async with conn.transaction():
-                now, ids = one(await (await conn.execute(*self._draw())).fetchone())
+                drawn = await plain_async(conn).execute(*self._draw())
+                now, ids = one(await drawn.fetchone())
                 async with conn.cursor().copy(self._copy()) as copy:
                     copy.set_types(self._types())
                     for row in self._values(now, ids):

@@ -334,6 +334,54 @@ begin
 end;
 $_$;
 
+CREATE FUNCTION milepost.claim_segments(processor text, version integer, owner text, max_count integer, claim_seconds double precision, ids integer[] DEFAULT NULL::integer[]) RETURNS TABLE(id integer, mask integer, epoch bigint, transaction_id bigint, "position" bigint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+begin
+  return query
+  with free as materialized (
+    select s.id
+    from "milepost".segments as s
+    join "milepost".checkpoints as c
+      on c.processor = s.processor and c.version = s.version and c.segment = s.id
+    where s.processor = claim_segments.processor
+      and s.version = claim_segments.version
+      and (claim_segments.ids is null or s.id = any(claim_segments.ids))
+      and (s.owner is null or s.claimed_until < clock_timestamp())
+      and (
+        s.wanted_until is null
+        or s.wanted_until < clock_timestamp()
+        or s.wanted_by = claim_segments.owner
+      )
+    order by s.id
+    limit claim_segments.max_count
+    for update of s, c skip locked
+  ),
+  claimed as (
+    update "milepost".segments as s
+    set owner = claim_segments.owner,
+      epoch = s.epoch + 1,
+      claimed_until = clock_timestamp() + make_interval(secs => claim_segments.claim_seconds)
+    from free
+    where s.processor = claim_segments.processor
+      and s.version = claim_segments.version
+      and s.id = free.id
+    returning s.id, s.mask, s.epoch
+  )
+  update "milepost".checkpoints as c
+  set epoch = claimed.epoch, owner = claim_segments.owner
+  from claimed
+  where c.processor = claim_segments.processor
+    and c.version = claim_segments.version
+    and c.segment = claimed.id
+  returning claimed.id, claimed.mask, claimed.epoch, c.transaction_id, c."position";
+  if found then
+    perform "milepost".prune_floors(claim_segments.processor, claim_segments.version);
+  end if;
+end;
+$$;
+
 CREATE FUNCTION milepost.clean_staging(name text) RETURNS boolean
     LANGUAGE plpgsql
     AS $$
@@ -400,6 +448,58 @@ begin
   return query
   select *
   from "milepost".verdicts(complete.ids, complete.attempts, finished, finished_attempts);
+end;
+$$;
+
+CREATE FUNCTION milepost.create_segments(processor text, version integer, number integer, start milepost."position") RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  at record;
+begin
+  if create_segments.number is null or create_segments.number not between 1 and 4096 then
+    raise exception 'a processor has 1 to 4096 segments, not %', create_segments.number
+      using errcode = 'invalid_parameter_value';
+  end if;
+  insert into "milepost".processors (name, version)
+  values (create_segments.processor, create_segments.version)
+  on conflict (name, version) do nothing;
+  perform from "milepost".processors as p
+  where p.name = create_segments.processor and p.version = create_segments.version
+  for update;
+  if exists (
+    select from "milepost".segments as s
+    where s.processor = create_segments.processor and s.version = create_segments.version
+  ) then
+    return 0;
+  end if;
+
+  select c.transaction_id, c."position", c.epoch
+  into at
+  from "milepost".checkpoints as c
+  where c.processor = create_segments.processor
+    and c.version = create_segments.version
+    and c.segment = 0
+  for update;
+  insert into "milepost".segments (processor, version, id, mask, epoch)
+  select create_segments.processor, create_segments.version, i.id, i.mask, coalesce(at.epoch, 0) + 1
+  from "milepost".initial_segments(create_segments.number) as i;
+  insert into "milepost".checkpoints (
+    processor, version, segment, transaction_id, "position", epoch
+  )
+  select s.processor, s.version, s.id,
+    coalesce(at.transaction_id, (create_segments.start).transaction_id),
+    coalesce(at."position", (create_segments.start).position),
+    s.epoch
+  from "milepost".segments as s
+  where s.processor = create_segments.processor and s.version = create_segments.version
+  on conflict (processor, version, segment) do update
+  set epoch = excluded.epoch, owner = null, updated_at = clock_timestamp();
+  update "milepost".processors as p
+  set segments = create_segments.number
+  where p.name = create_segments.processor and p.version = create_segments.version;
+  return create_segments.number;
 end;
 $$;
 
@@ -492,6 +592,28 @@ begin
   select array_agg(id), array_agg(attempt) from deferred into changed, changed_attempts;
   return query
   select * from "milepost".verdicts(defer.ids, defer.attempts, changed, changed_attempts);
+end;
+$$;
+
+CREATE FUNCTION milepost.drop_dead_letters(ids bigint[]) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  keys bigint[];
+  dropped integer;
+begin
+  select coalesce(array_agg(distinct d.parked_id) filter (where d.parked_id is not null), '{}')
+  into keys
+  from "milepost".dead_letters as d
+  where d.id = any(drop_dead_letters.ids);
+  perform from "milepost".parked_keys as k where k.id = any(keys) order by k.digest for update;
+  delete from "milepost".dead_letters as d where d.id = any(drop_dead_letters.ids);
+  get diagnostics dropped = row_count;
+  delete from "milepost".parked_keys as k
+  where k.id = any(keys)
+    and not exists (select from "milepost".dead_letters as d where d.parked_id = k.id);
+  return dropped;
 end;
 $$;
 
@@ -630,6 +752,17 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.has_parked(processor text, version integer) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+begin
+  return exists (
+    select from "milepost".parked_keys as k
+    where k.processor = has_parked.processor and k.version = has_parked.version
+  );
+end;
+$$;
+
 CREATE FUNCTION milepost.heartbeat(ids bigint[], attempts integer[], lock_for interval, progress bytea[] DEFAULT NULL::bytea[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -746,6 +879,15 @@ CREATE FUNCTION milepost.horizon_holders() RETURNS TABLE(pid integer, prepared t
   order by coalesce(activity.xact_start, prepared.prepared)
 $$;
 
+CREATE FUNCTION milepost.initial_segments(number integer) RETURNS TABLE(id integer, mask integer)
+    LANGUAGE sql IMMUTABLE
+    AS $$
+  select i, case when i < number - half or i >= half then 2 * half - 1 else half - 1 end
+  from (select 1 << length(ltrim(number::bit(32)::text, '0')) - 1 as half) as power,
+    generate_series(0, number - 1) as i
+  order by i
+$$;
+
 CREATE FUNCTION milepost.is_held(horizon milepost."position") RETURNS boolean
     LANGUAGE sql SECURITY DEFINER
     RETURN ((COALESCE(pg_sequence_last_value('milepost.messages_position_seq'::regclass), (0)::bigint) > (horizon)."position") OR (EXISTS (SELECT FROM pg_locks WHERE ((pg_locks.locktype = 'advisory'::text) AND (pg_locks.database = (SELECT pg_database.oid FROM pg_database WHERE (pg_database.datname = current_database()))) AND (pg_locks.classid = ('milepost.messages'::regclass)::oid) AND (pg_locks.objsubid = 1)))));
@@ -753,6 +895,39 @@ CREATE FUNCTION milepost.is_held(horizon milepost."position") RETURNS boolean
 CREATE FUNCTION milepost.key_hash(key text) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE WHEN (key IS NULL) THEN (0)::bigint ELSE ((('x'::text || encode(SUBSTRING(sha256(convert_to(key, 'UTF8'::name)) FROM 1 FOR 4), 'hex'::text)))::bit(32))::bigint END;
+
+CREATE FUNCTION milepost.leave_segments(processor text, version integer, owner text) RETURNS integer
+    LANGUAGE plpgsql
+    SET lock_timeout TO '2s'
+    AS $$
+#variable_conflict use_column
+declare
+  released integer;
+begin
+  perform from "milepost".segments as s
+  where s.processor = leave_segments.processor
+    and s.version = leave_segments.version
+    and leave_segments.owner in (s.owner, s.wanted_by)
+  order by s.id
+  for update;
+  update "milepost".segments as s
+  set owner = null, claimed_until = null
+  where s.processor = leave_segments.processor
+    and s.version = leave_segments.version
+    and s.owner = leave_segments.owner;
+  get diagnostics released = row_count;
+  update "milepost".segments as s
+  set wanted_by = null, wanted_until = null
+  where s.processor = leave_segments.processor
+    and s.version = leave_segments.version
+    and s.wanted_by = leave_segments.owner;
+  delete from "milepost".instances as i
+  where i.processor = leave_segments.processor
+    and i.version = leave_segments.version
+    and i.owner = leave_segments.owner;
+  return released;
+end;
+$$;
 
 CREATE FUNCTION milepost.lock_jobs(ids bigint[]) RETURNS void
     LANGUAGE plpgsql
@@ -843,6 +1018,103 @@ begin
 end;
 $_$;
 
+CREATE FUNCTION milepost.merge_segments(processor text, version integer, segment integer, epoch bigint, partner integer, partner_epoch bigint) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  kept constant integer := least(merge_segments.segment, merge_segments.partner);
+  gone constant integer := greatest(merge_segments.segment, merge_segments.partner);
+  masks integer[];
+  at record;
+begin
+  perform from "milepost".processors as p
+  where p.name = merge_segments.processor and p.version = merge_segments.version
+  for update;
+  masks := array(
+    select s.mask from "milepost".segments as s
+    join (values
+      (merge_segments.segment, merge_segments.epoch),
+      (merge_segments.partner, merge_segments.partner_epoch)
+    ) as held (id, epoch) on held.id = s.id and held.epoch = s.epoch
+    where s.processor = merge_segments.processor
+      and s.version = merge_segments.version
+      and s.owner is not null
+    order by s.id
+    for update of s
+  );
+  if cardinality(masks) < 2 then
+    return null;
+  end if;
+  if masks[1] <> masks[2] or kept # gone <> masks[1] # (masks[1] >> 1) then
+    raise exception 'segments % and % of processor % are not halves of one',
+      kept, gone, merge_segments.processor using errcode = 'MP062';
+  end if;
+
+  insert into "milepost".segment_floors (
+    processor, version, segment, id, mask, transaction_id, "position"
+  )
+  select distinct on (facts.id, facts.mask) facts.processor, facts.version, kept, facts.id,
+    facts.mask, facts.transaction_id, facts."position"
+  from (
+    select c.processor, c.version, c.segment as id, masks[1] as mask, c.transaction_id, c."position"
+    from "milepost".checkpoints as c
+    where c.processor = merge_segments.processor
+      and c.version = merge_segments.version
+      and c.segment in (kept, gone)
+    union all
+    select f.processor, f.version, f.id, f.mask, f.transaction_id, f."position"
+    from "milepost".segment_floors as f
+    where f.processor = merge_segments.processor
+      and f.version = merge_segments.version
+      and f.segment in (kept, gone)
+  ) as facts
+  order by facts.id, facts.mask, facts.transaction_id desc, facts."position" desc
+  on conflict (processor, version, segment, id, mask) do update
+  set transaction_id = excluded.transaction_id, "position" = excluded."position";
+  delete from "milepost".segment_floors as f
+  where f.processor = merge_segments.processor
+    and f.version = merge_segments.version
+    and f.segment = gone;
+
+  select c.transaction_id, c."position" into at
+  from "milepost".checkpoints as c
+  where c.processor = merge_segments.processor
+    and c.version = merge_segments.version
+    and c.segment in (kept, gone)
+  order by c.transaction_id, c."position"
+  limit 1;
+  update "milepost".checkpoints as c
+  set transaction_id = at.transaction_id,
+    "position" = at."position",
+    epoch = greatest(merge_segments.epoch, merge_segments.partner_epoch) + 1,
+    updated_at = clock_timestamp()
+  where c.processor = merge_segments.processor
+    and c.version = merge_segments.version
+    and c.segment = kept;
+  delete from "milepost".checkpoints as c
+  where c.processor = merge_segments.processor
+    and c.version = merge_segments.version
+    and c.segment = gone;
+  update "milepost".segments as s
+  set mask = masks[1] >> 1,
+    epoch = greatest(merge_segments.epoch, merge_segments.partner_epoch) + 1,
+    owner = null, claimed_until = null, wanted_by = null, wanted_until = null
+  where s.processor = merge_segments.processor
+    and s.version = merge_segments.version
+    and s.id = kept;
+  delete from "milepost".segments as s
+  where s.processor = merge_segments.processor
+    and s.version = merge_segments.version
+    and s.id = gone;
+  perform "milepost".prune_floors(merge_segments.processor, merge_segments.version);
+  update "milepost".processors as p
+  set segments = p.segments - 1
+  where p.name = merge_segments.processor and p.version = merge_segments.version;
+  return kept;
+end;
+$$;
+
 CREATE FUNCTION milepost.merge_upsert(staging text, target regclass, key_columns text[], key_types text[], set_columns text[], set_types text[], add_columns text[], add_types text[], attempts bigint[]) RETURNS bigint
     LANGUAGE plpgsql
     SET work_mem TO '64MB'
@@ -915,6 +1187,42 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.note_replay(processor text, version integer) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+begin
+  delete from "milepost".replays as r
+  where r.processor = note_replay.processor
+    and r.version = note_replay.version
+    and not exists (
+      select from "milepost".checkpoints as c
+      where c.processor = r.processor
+        and c.version = r.version
+        and (c.transaction_id, c."position") < (r.transaction_id, r."position")
+    );
+  insert into "milepost".replays as r (processor, version, id, mask, transaction_id, "position")
+  select distinct on (facts.id, facts.mask)
+    note_replay.processor, note_replay.version, facts.id, facts.mask, facts.transaction_id,
+    facts."position"
+  from (
+    select c.segment as id, coalesce(s.mask, 0) as mask, c.transaction_id, c."position"
+    from "milepost".checkpoints as c
+    left join "milepost".segments as s
+      on s.processor = c.processor and s.version = c.version and s.id = c.segment
+    where c.processor = note_replay.processor and c.version = note_replay.version
+    union all
+    select f.id, f.mask, f.transaction_id, f."position"
+    from "milepost".segment_floors as f
+    where f.processor = note_replay.processor and f.version = note_replay.version
+  ) as facts
+  order by facts.id, facts.mask, facts.transaction_id desc, facts."position" desc
+  on conflict (processor, version, id, mask) do update
+  set transaction_id = excluded.transaction_id, "position" = excluded."position"
+  where (r.transaction_id, r."position") < (excluded.transaction_id, excluded."position");
+end;
+$$;
+
 CREATE FUNCTION milepost.note_spark_batch(pipeline text, version integer, run text, batch bigint) RETURNS boolean
     LANGUAGE plpgsql
     AS $$
@@ -927,6 +1235,68 @@ begin
     and p.spark_run = note_spark_batch.run
     and coalesce(p.spark_batch, -1) < note_spark_batch.batch;
   return found;
+end;
+$$;
+
+CREATE FUNCTION milepost.park(processor text, version integer, transaction_ids bigint[], positions bigint[], error text, traceback text DEFAULT ''::text, attempts integer DEFAULT 0, is_replayed boolean[] DEFAULT NULL::boolean[], retry boolean DEFAULT false) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  digests bytea[];
+  held integer;
+  number integer;
+begin
+  select coalesce(array_agg(distinct sha256(convert_to(m.key, 'UTF8'))), '{}')
+  into digests
+  from unnest(park.transaction_ids, park.positions) as wanted (transaction_id, "position")
+  join "milepost".messages as m using (transaction_id, "position")
+  where m.key is not null;
+  loop
+    insert into "milepost".parked_keys (processor, version, digest, key, retry_requested_at)
+    select distinct on (m.key)
+      park.processor, park.version, sha256(convert_to(m.key, 'UTF8')), m.key,
+      case when park.retry then clock_timestamp() end
+    from unnest(park.transaction_ids, park.positions) as wanted (transaction_id, "position")
+    join "milepost".messages as m using (transaction_id, "position")
+    where m.key is not null
+    order by m.key
+    on conflict (processor, version, digest) do nothing;
+    perform from "milepost".parked_keys as k
+    where k.processor = park.processor and k.version = park.version and k.digest = any(digests)
+    order by k.digest
+    for key share;
+    get diagnostics held = row_count;
+    exit when held = cardinality(digests);
+  end loop;
+
+  insert into "milepost".dead_letters (
+    processor, version, transaction_id, "position", message_id, topic, key, type, data, metadata,
+    recorded_at, error, traceback, attempts, is_parked, parked_id, is_replayed
+  )
+  select
+    park.processor, park.version, m.transaction_id, m."position", m.id, m.topic, m.key, m.type,
+    m.data, m.metadata, m.recorded_at, park.error, park.traceback, park.attempts, true, k.id,
+    coalesce(wanted.is_replayed, false)
+  from unnest(park.transaction_ids, park.positions, park.is_replayed)
+    as wanted (transaction_id, "position", is_replayed)
+  join "milepost".messages as m using (transaction_id, "position")
+  left join "milepost".parked_keys as k
+    on k.processor = park.processor
+    and k.version = park.version
+    and k.digest = sha256(convert_to(m.key, 'UTF8'))
+  order by m.transaction_id, m."position"
+  on conflict (processor, version, transaction_id, "position") do update
+  set error = excluded.error,
+    traceback = excluded.traceback,
+    attempts = dead_letters.attempts + excluded.attempts,
+    failed_at = clock_timestamp(),
+    retry_requested_at = null,
+    is_parked = true,
+    parked_id = excluded.parked_id,
+    is_replayed = excluded.is_replayed;
+  get diagnostics number = row_count;
+  return number;
 end;
 $$;
 
@@ -999,6 +1369,20 @@ begin
   select count(*) from promoted into number;
   return number;
 end;
+$$;
+
+CREATE FUNCTION milepost.prune_floors(processor text, version integer) RETURNS void
+    LANGUAGE sql
+    AS $$
+  delete from "milepost".segment_floors as f
+  using "milepost".segments as s, "milepost".checkpoints as c
+  where f.processor = prune_floors.processor and f.version = prune_floors.version
+    and s.processor = f.processor and s.version = f.version and s.id = f.segment
+    and c.processor = f.processor and c.version = f.version and c.segment = f.segment
+    and (
+      (f.transaction_id, f."position") <= (c.transaction_id, c."position")
+      or f.id & f.mask & s.mask <> s.id & f.mask & s.mask
+    )
 $$;
 
 CREATE FUNCTION milepost.purge_finished(max_count integer DEFAULT 1000) RETURNS bigint
@@ -1374,6 +1758,22 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.release_segment(processor text, version integer, segment integer, epoch bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+begin
+  update "milepost".segments as s
+  set owner = null, claimed_until = null
+  where s.processor = release_segment.processor
+    and s.version = release_segment.version
+    and s.id = release_segment.segment
+    and s.epoch = release_segment.epoch
+    and s.owner is not null;
+  return found;
+end;
+$$;
+
 CREATE FUNCTION milepost.repair_queue() RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -1395,6 +1795,107 @@ begin
   while "milepost".promote_due(10000) > 0 loop end loop;
   while "milepost".recover_expired(10000) > 0 loop end loop;
   perform pg_notify(concat('milepost', '_queue'), '');
+end;
+$$;
+
+CREATE FUNCTION milepost.request_retry(ids bigint[]) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  keys bigint[];
+begin
+  select coalesce(array_agg(distinct d.parked_id) filter (where d.parked_id is not null), '{}')
+  into keys
+  from "milepost".dead_letters as d
+  where d.id = any(request_retry.ids);
+  perform from "milepost".parked_keys as k
+  where k.id = any(keys)
+  order by k.digest
+  for no key update;
+  update "milepost".parked_keys as k
+  set retry_requested_at = coalesce(k.retry_requested_at, clock_timestamp())
+  where k.id = any(keys);
+  update "milepost".dead_letters as d
+  set retry_requested_at = clock_timestamp()
+  where d.id = any(request_retry.ids) and d.parked_id is null;
+  return (
+    select count(*) from "milepost".dead_letters as d
+    where d.parked_id = any(keys) or (d.id = any(request_retry.ids) and d.parked_id is null)
+  );
+end;
+$$;
+
+CREATE FUNCTION milepost.reset_processor(processor text, version integer, new milepost."position", operator text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+begin
+  perform from "milepost".processors as p
+  where p.name = reset_processor.processor and p.version = reset_processor.version
+  for no key update;
+  perform from "milepost".segments as s
+  where s.processor = reset_processor.processor and s.version = reset_processor.version
+  order by s.id
+  for no key update;
+  if exists (
+    select from "milepost".segments as s
+    where s.processor = reset_processor.processor
+      and s.version = reset_processor.version
+      and (
+        s.owner is distinct from reset_processor.operator or s.claimed_until < clock_timestamp()
+      )
+  ) then
+    raise exception 'processor % cannot be reset: not all of its segments are claimed by the operator',
+      reset_processor.processor
+      using errcode = 'MP063', hint = 'Claim them first: want_segments.';
+  end if;
+  perform from "milepost".checkpoints as c
+  where c.processor = reset_processor.processor and c.version = reset_processor.version
+  order by c.segment
+  for update;
+  perform "milepost".note_replay(reset_processor.processor, reset_processor.version);
+
+  perform from "milepost".parked_keys as k
+  where k.processor = reset_processor.processor and k.version = reset_processor.version
+  order by k.digest
+  for update;
+  delete from "milepost".dead_letters as d
+  where d.processor = reset_processor.processor
+    and d.version = reset_processor.version
+    and row(d.transaction_id, d."position")::"milepost".position > reset_processor.new
+    and exists (
+      select from "milepost".messages as m
+      where m.transaction_id = d.transaction_id and m."position" = d."position"
+    );
+  delete from "milepost".parked_keys as k
+  where k.processor = reset_processor.processor
+    and k.version = reset_processor.version
+    and not exists (select from "milepost".dead_letters as d where d.parked_id = k.id);
+
+  delete from "milepost".segment_floors as f
+  where f.processor = reset_processor.processor and f.version = reset_processor.version;
+  update "milepost".checkpoints as c
+  set transaction_id = (reset_processor.new).transaction_id,
+    "position" = (reset_processor.new).position,
+    epoch = c.epoch + 1,
+    updated_at = clock_timestamp()
+  where c.processor = reset_processor.processor and c.version = reset_processor.version;
+  if not found then
+    insert into "milepost".checkpoints (processor, version, segment, transaction_id, "position")
+    values (
+      reset_processor.processor, reset_processor.version, 0, (reset_processor.new).transaction_id,
+      (reset_processor.new).position
+    );
+  end if;
+  update "milepost".segments as s
+  set epoch = c.epoch, owner = null, claimed_until = null, wanted_by = null, wanted_until = null
+  from "milepost".checkpoints as c
+  where s.processor = reset_processor.processor
+    and s.version = reset_processor.version
+    and c.processor = s.processor
+    and c.version = s.version
+    and c.segment = s.id;
 end;
 $$;
 
@@ -1501,6 +2002,77 @@ exception
     end loop;
 end;
 $_$;
+
+CREATE FUNCTION milepost.split_segment(processor text, version integer, segment integer, epoch bigint) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  parent record;
+  bit integer;
+begin
+  perform from "milepost".processors as p
+  where p.name = split_segment.processor and p.version = split_segment.version
+  for update;
+  select s.mask, s.epoch into parent
+  from "milepost".segments as s
+  where s.processor = split_segment.processor
+    and s.version = split_segment.version
+    and s.id = split_segment.segment
+    and s.epoch = split_segment.epoch
+    and s.owner is not null
+  for update;
+  if not found then
+    return null;
+  end if;
+  if parent.mask = 2147483647 then
+    raise exception 'segment % of processor % cannot be split any further',
+      split_segment.segment, split_segment.processor using errcode = 'MP061';
+  end if;
+  bit := parent.mask + 1;
+
+  update "milepost".segments as s
+  set mask = parent.mask + bit, epoch = parent.epoch + 1, owner = null, claimed_until = null,
+    wanted_by = null, wanted_until = null
+  where s.processor = split_segment.processor
+    and s.version = split_segment.version
+    and s.id = split_segment.segment;
+  insert into "milepost".segments (processor, version, id, mask, epoch)
+  values (
+    split_segment.processor, split_segment.version, split_segment.segment + bit,
+    parent.mask + bit, parent.epoch + 1
+  );
+  update "milepost".checkpoints as c
+  set epoch = parent.epoch + 1
+  where c.processor = split_segment.processor
+    and c.version = split_segment.version
+    and c.segment = split_segment.segment;
+  insert into "milepost".checkpoints (
+    processor, version, segment, transaction_id, "position", epoch
+  )
+  select c.processor, c.version, split_segment.segment + bit, c.transaction_id, c."position",
+    c.epoch
+  from "milepost".checkpoints as c
+  where c.processor = split_segment.processor
+    and c.version = split_segment.version
+    and c.segment = split_segment.segment;
+
+  insert into "milepost".segment_floors (
+    processor, version, segment, id, mask, transaction_id, "position"
+  )
+  select f.processor, f.version, split_segment.segment + bit, f.id, f.mask, f.transaction_id,
+    f."position"
+  from "milepost".segment_floors as f
+  where f.processor = split_segment.processor
+    and f.version = split_segment.version
+    and f.segment = split_segment.segment;
+  perform "milepost".prune_floors(split_segment.processor, split_segment.version);
+  update "milepost".processors as p
+  set segments = p.segments + 1
+  where p.name = split_segment.processor and p.version = split_segment.version;
+  return split_segment.segment + bit;
+end;
+$$;
 
 CREATE FUNCTION milepost.store_checkpoint(processor text, version integer, segment integer, expected milepost."position", new milepost."position", epoch bigint DEFAULT 0, owner text DEFAULT NULL::text) RETURNS integer
     LANGUAGE plpgsql
@@ -1806,6 +2378,107 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.tend_claims(processor text, version integer, owner text, claim_seconds double precision, rate double precision DEFAULT 0, OUT ids integer[], OUT epochs bigint[], OUT wanted boolean[], OUT share integer, OUT next_expiry_seconds double precision) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  until constant timestamptz := clock_timestamp() + make_interval(secs => tend_claims.claim_seconds);
+begin
+  insert into "milepost".instances (processor, version, owner, alive_until, rate)
+  values (
+    tend_claims.processor, tend_claims.version, tend_claims.owner, until, tend_claims.rate
+  )
+  on conflict (processor, version, owner) do update
+  set alive_until = excluded.alive_until, rate = excluded.rate;
+  delete from "milepost".instances as dead
+  using (
+    select i.owner from "milepost".instances as i
+    where i.processor = tend_claims.processor
+      and i.version = tend_claims.version
+      and i.alive_until < clock_timestamp()
+    for update skip locked
+  ) as found
+  where dead.processor = tend_claims.processor
+    and dead.version = tend_claims.version
+    and dead.owner = found.owner;
+
+  -- In the order of their ids, as everybody who changes several: none waits in a circle.
+  with held as materialized (
+    select s.id from "milepost".segments as s
+    where s.processor = tend_claims.processor
+      and s.version = tend_claims.version
+      and s.owner = tend_claims.owner
+    order by s.id
+    for update
+  ),
+  extended as (
+    update "milepost".segments as s
+    set claimed_until = until
+    from held
+    where s.processor = tend_claims.processor
+      and s.version = tend_claims.version
+      and s.id = held.id
+    returning s.id, s.epoch, coalesce(s.wanted_until > clock_timestamp(), false) as is_wanted
+  )
+  select coalesce(array_agg(e.id order by e.id), '{}'),
+    coalesce(array_agg(e.epoch order by e.id), '{}'),
+    coalesce(array_agg(e.is_wanted order by e.id), '{}')
+  into ids, epochs, wanted
+  from extended as e;
+
+  with living as (
+    select i.owner,
+      row_number() over (order by i.owner collate "C") - 1 as rank,
+      count(*) over () as number
+    from "milepost".instances as i
+    where i.processor = tend_claims.processor
+      and i.version = tend_claims.version
+      and i.alive_until > clock_timestamp()
+  ),
+  segments as (
+    select count(*) as number from "milepost".segments as s
+    where s.processor = tend_claims.processor and s.version = tend_claims.version
+  )
+  select segments.number / living.number
+    + case when living.rank < segments.number % living.number then 1 else 0 end
+  into share
+  from living, segments
+  where living.owner = tend_claims.owner;
+
+  select extract(epoch from min(expiry.at) - clock_timestamp())
+  into next_expiry_seconds
+  from (
+    select i.alive_until as at from "milepost".instances as i
+    where i.processor = tend_claims.processor
+      and i.version = tend_claims.version
+      and i.owner <> tend_claims.owner
+    union all
+    select greatest(s.claimed_until, s.wanted_until) from "milepost".segments as s
+    where s.processor = tend_claims.processor
+      and s.version = tend_claims.version
+      and s.owner is distinct from tend_claims.owner
+  ) as expiry;
+end;
+$$;
+
+CREATE FUNCTION milepost.unpark(parked_id bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+begin
+  perform from "milepost".parked_keys as k where k.id = unpark.parked_id for update skip locked;
+  if not found then
+    return not exists (select from "milepost".parked_keys as k where k.id = unpark.parked_id);
+  end if;
+  if exists (select from "milepost".dead_letters as d where d.parked_id = unpark.parked_id) then
+    return false;
+  end if;
+  delete from "milepost".parked_keys as k where k.id = unpark.parked_id;
+  return true;
+end;
+$$;
+
 CREATE FUNCTION milepost.verdicts(ids bigint[], attempts integer[], changed bigint[], changed_attempts integer[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -1834,6 +2507,53 @@ begin
     end::"milepost".verdict
   from unnest(verdicts.ids, verdicts.attempts) with ordinality as a (id, attempt, number)
   order by a.number;
+end;
+$$;
+
+CREATE FUNCTION milepost.want_segments(processor text, version integer, operator text, ids integer[], claim_seconds double precision) RETURNS TABLE(id integer, mask integer, epoch bigint, is_claimed boolean, owner text)
+    LANGUAGE plpgsql
+    SET lock_timeout TO '2s'
+    AS $$
+#variable_conflict use_column
+begin
+  perform from "milepost".segments as s
+  where s.processor = want_segments.processor
+    and s.version = want_segments.version
+    and (want_segments.ids is null or s.id = any(want_segments.ids))
+  order by s.id
+  for update;
+  if exists (
+    select from "milepost".segments as s
+    where s.processor = want_segments.processor
+      and s.version = want_segments.version
+      and (want_segments.ids is null or s.id = any(want_segments.ids))
+      and s.wanted_by <> want_segments.operator
+      and s.wanted_until > clock_timestamp()
+  ) then
+    return;
+  end if;
+  update "milepost".segments as s
+  set wanted_by = want_segments.operator,
+    wanted_until = clock_timestamp() + make_interval(secs => want_segments.claim_seconds),
+    claimed_until = case
+      when s.owner = want_segments.operator
+        then clock_timestamp() + make_interval(secs => want_segments.claim_seconds)
+      else s.claimed_until
+    end
+  where s.processor = want_segments.processor
+    and s.version = want_segments.version
+    and (want_segments.ids is null or s.id = any(want_segments.ids));
+  perform "milepost".claim_segments(
+    want_segments.processor, want_segments.version, want_segments.operator, null,
+    want_segments.claim_seconds, want_segments.ids
+  );
+  return query
+  select s.id, s.mask, s.epoch, s.owner is not distinct from want_segments.operator, s.owner
+  from "milepost".segments as s
+  where s.processor = want_segments.processor
+    and s.version = want_segments.version
+    and (want_segments.ids is null or s.id = any(want_segments.ids))
+  order by s.id;
 end;
 $$;
 
@@ -1891,7 +2611,10 @@ CREATE TABLE milepost.dead_letters (
     traceback text NOT NULL,
     attempts integer NOT NULL,
     failed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    retry_requested_at timestamp with time zone
+    retry_requested_at timestamp with time zone,
+    is_parked boolean DEFAULT false NOT NULL,
+    parked_id bigint,
+    is_replayed boolean DEFAULT false NOT NULL
 );
 
 ALTER TABLE milepost.dead_letters ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
@@ -1911,6 +2634,16 @@ CREATE TABLE milepost.inbox (
     "position" bigint NOT NULL,
     handled_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
 );
+
+CREATE TABLE milepost.instances (
+    processor text NOT NULL,
+    version integer NOT NULL,
+    owner text NOT NULL,
+    alive_until timestamp with time zone NOT NULL,
+    started_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    rate double precision DEFAULT 0 NOT NULL
+)
+WITH (fillfactor='50');
 
 ALTER TABLE milepost.jobs ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME milepost.jobs_id_seq
@@ -1960,6 +2693,25 @@ CREATE TABLE milepost.migrations (
     applied_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
 );
 
+CREATE TABLE milepost.parked_keys (
+    id bigint NOT NULL,
+    processor text NOT NULL,
+    version integer NOT NULL,
+    digest bytea NOT NULL,
+    key text NOT NULL,
+    parked_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    retry_requested_at timestamp with time zone
+);
+
+ALTER TABLE milepost.parked_keys ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME milepost.parked_keys_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE milepost.pipelines (
     name text NOT NULL,
     version integer NOT NULL,
@@ -2003,7 +2755,47 @@ CREATE TABLE milepost.processors (
     rate double precision DEFAULT 0 NOT NULL,
     last_error text,
     last_error_at timestamp with time zone,
-    reported_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+    reported_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    segments integer,
+    mode text,
+    has_reset_handlers boolean DEFAULT false NOT NULL
+)
+WITH (fillfactor='50');
+
+CREATE TABLE milepost.replays (
+    processor text NOT NULL,
+    version integer NOT NULL,
+    id integer NOT NULL,
+    mask integer NOT NULL,
+    transaction_id bigint NOT NULL,
+    "position" bigint NOT NULL
+);
+
+CREATE TABLE milepost.segment_floors (
+    processor text NOT NULL,
+    version integer NOT NULL,
+    segment integer NOT NULL,
+    id integer NOT NULL,
+    mask integer NOT NULL,
+    transaction_id bigint NOT NULL,
+    "position" bigint NOT NULL
+);
+
+CREATE TABLE milepost.segments (
+    processor text NOT NULL,
+    version integer NOT NULL,
+    id integer NOT NULL,
+    mask integer NOT NULL,
+    epoch bigint DEFAULT 0 NOT NULL,
+    owner text,
+    claimed_until timestamp with time zone,
+    wanted_by text,
+    wanted_until timestamp with time zone,
+    last_error text,
+    last_error_at timestamp with time zone,
+    CONSTRAINT segments_claim CHECK (((owner IS NULL) = (claimed_until IS NULL))),
+    CONSTRAINT segments_id CHECK (((id & mask) = id)),
+    CONSTRAINT segments_mask CHECK (((mask >= 0) AND (((mask)::bigint & ((mask)::bigint + 1)) = 0)))
 )
 WITH (fillfactor='50');
 
@@ -2025,6 +2817,9 @@ ALTER TABLE ONLY milepost.dead_letters
 ALTER TABLE ONLY milepost.inbox
     ADD CONSTRAINT inbox_pkey PRIMARY KEY (processor, version, message_id);
 
+ALTER TABLE ONLY milepost.instances
+    ADD CONSTRAINT instances_pkey PRIMARY KEY (processor, version, owner);
+
 ALTER TABLE ONLY milepost.jobs
     ADD CONSTRAINT jobs_pkey PRIMARY KEY (id);
 
@@ -2037,11 +2832,30 @@ ALTER TABLE ONLY milepost.messages
 ALTER TABLE ONLY milepost.migrations
     ADD CONSTRAINT migrations_pkey PRIMARY KEY (number);
 
+ALTER TABLE ONLY milepost.parked_keys
+    ADD CONSTRAINT parked_keys_once UNIQUE (processor, version, digest);
+
+ALTER TABLE ONLY milepost.parked_keys
+    ADD CONSTRAINT parked_keys_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY milepost.pipelines
     ADD CONSTRAINT pipelines_pkey PRIMARY KEY (name, version);
 
 ALTER TABLE ONLY milepost.processors
     ADD CONSTRAINT processors_pkey PRIMARY KEY (name, version);
+
+ALTER TABLE ONLY milepost.replays
+    ADD CONSTRAINT replays_pkey PRIMARY KEY (processor, version, id, mask);
+
+ALTER TABLE ONLY milepost.segment_floors
+    ADD CONSTRAINT segment_floors_pkey PRIMARY KEY (processor, version, segment, id, mask);
+
+ALTER TABLE ONLY milepost.segments
+    ADD CONSTRAINT segments_pkey PRIMARY KEY (processor, version, id);
+
+CREATE INDEX dead_letters_counted ON milepost.dead_letters USING btree (processor, version) WHERE is_parked;
+
+CREATE INDEX dead_letters_parked ON milepost.dead_letters USING btree (parked_id, transaction_id, "position") WHERE (parked_id IS NOT NULL);
 
 CREATE INDEX jobs_dead ON milepost.jobs USING btree (channel, id) WHERE (status = 'dead'::milepost.job_status);
 
@@ -2059,8 +2873,13 @@ CREATE UNIQUE INDEX jobs_unique_key ON milepost.jobs USING btree (channel, uniqu
 
 CREATE INDEX messages_recorded_at ON milepost.messages USING brin (recorded_at) WITH (pages_per_range='64', autosummarize='on');
 
+CREATE INDEX parked_keys_requested ON milepost.parked_keys USING btree (processor, version) WHERE (retry_requested_at IS NOT NULL);
+
 CREATE UNIQUE INDEX pipelines_active ON milepost.pipelines USING btree (name) WHERE is_active;
 
 CREATE TRIGGER before_append BEFORE INSERT ON milepost.messages FOR EACH STATEMENT EXECUTE FUNCTION milepost.before_append();
 
 CREATE TRIGGER queue_wake AFTER INSERT ON milepost.jobs FOR EACH STATEMENT EXECUTE FUNCTION milepost.queue_wake();
+
+ALTER TABLE ONLY milepost.dead_letters
+    ADD CONSTRAINT dead_letters_parked_id_fkey FOREIGN KEY (parked_id) REFERENCES milepost.parked_keys(id);

@@ -33,9 +33,13 @@ class Cli:
     url: str
     variables: dict[str, str] = field(default_factory=dict)
 
-    def run(self, *arguments: str, stdin: str = "") -> Result:
-        process = self.start(*arguments)
-        stdout, stderr = process.communicate(stdin, timeout=120)
+    def run(self, *arguments: str, stdin: str = "", timeout: float = 120) -> Result:
+        with self.start(*arguments) as process:
+            try:
+                stdout, stderr = process.communicate(stdin, timeout=timeout)
+            except BaseException:
+                process.kill()
+                raise
         return Result(process.returncode, stdout, stderr)
 
     def start(

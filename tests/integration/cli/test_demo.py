@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from milepost import Milepost, db
+from milepost.cli.demo.balances import SEGMENTS
 from milepost.cli.demo.deadline import DemoTimedOut, deadline
 from milepost.cli.demo.place import SCHEMA
 from milepost.sql import LogOrder
@@ -22,10 +23,17 @@ def test_the_demo_proves_that_nothing_is_lost(empty_database: str, order: LogOrd
     # The contrast is real: what is read to the horizon would have been lost without it.
     assert naive["lost"] > 0
     assert len(list(Milepost(empty_database, schema=SCHEMA).read())) == reader["committed"]
+    assert outcome["balances"]["wrong"] == 0
+    with db.connect(empty_database) as conn:
+        found = conn.execute(f"select count(*) from {SCHEMA}.segments").fetchone()  # noqa: S608
+    assert found == (SEGMENTS,)
 
 
+@pytest.mark.timeout(400)
 def test_the_pipelines_of_the_demo_survive_what_it_does_to_them(empty_database: str) -> None:
-    result = Cli(empty_database).run("demo", "--seconds", "1", "--writers", "2", "--json")
+    # It starts Spark four times, and gives up by itself before this does.
+    arguments = ("demo", "--seconds", "1", "--writers", "2", "--json")
+    result = Cli(empty_database).run(*arguments, timeout=320)
     assert result.code == 0, result
     revenue = result.document()["revenue"]
     assert (revenue["kills"], revenue["version"], revenue["wrong"]) == (2, 2, 0)

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
+from psycopg.rows import dict_row
 
 from milepost import Message, Milepost, Position, append
 from milepost.db import Connection
@@ -47,6 +48,19 @@ def test_async_connections_append_alike(mp: Milepost, url: str, count: int) -> N
     positions = asyncio.run(appending())
     assert [m.position for m in mp.read()] == positions
     assert len(positions) == count
+
+
+@pytest.mark.parametrize("count", [ONE, FEW, MANY])
+def test_a_connection_that_gives_dicts_appends_alike(mp: Milepost, url: str, count: int) -> None:
+    async def appending() -> list[Position]:
+        async with await psycopg.AsyncConnection.connect(url, row_factory=dict_row) as conn:
+            return await append(conn, *orders(count))
+
+    with psycopg.connect(url, row_factory=dict_row) as conn:
+        positions = append(conn, *orders(count))
+    positions += asyncio.run(appending())
+    assert [m.position for m in mp.read()] == positions
+    assert len(positions) == 2 * count
 
 
 @pytest.mark.parametrize("count", [ONE, FEW, MANY])

@@ -13,7 +13,8 @@ from milepost.checkpoints import CheckpointKey, PostgresCheckpointStore
 from milepost.db import AsyncConnection, Connection
 from milepost.errors import CompetingInstance
 from milepost.processors import Processor, report
-from milepost.processors.definition import Delivery, OnConflict
+from milepost.processors.definition import OnConflict
+from milepost.processors.handling import Delivery
 from tests.integration.processors import application, sessions
 from tests.integration.processors.conftest import Put
 from tests.integration.processors.running import Effects, Instance, leave_all, running

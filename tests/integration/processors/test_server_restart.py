@@ -52,8 +52,10 @@ def crash_and_start(server: EmbeddedServer) -> None:
 
 
 @pytest.fixture
-def own_url(own_server: EmbeddedServer, order: LogOrder, restart: Restart) -> str:
-    name = f"{restart.__name__}_{order}"
+def own_url(
+    own_server: EmbeddedServer, order: LogOrder, restart: Restart, segments: int | None
+) -> str:
+    name = f"{restart.__name__}_{order}_{segments or 0}"
     with db.connect(own_server.start()) as conn:
         conn.execute(f"create database {name}".encode())
     url = own_server.url(name)
@@ -91,11 +93,12 @@ def appending(url: str) -> Iterator[list[int]]:
         thread.join()
 
 
+@pytest.mark.parametrize("segments", [None, 4])
 @pytest.mark.parametrize("restart", [stop_and_start, crash_and_start])
 def test_a_processor_goes_on_after_its_server_came_back(
-    own_server: EmbeddedServer, own_url: str, restart: Restart
+    own_server: EmbeddedServer, own_url: str, restart: Restart, segments: int | None
 ) -> None:
-    @Milepost(own_url).processor("surviving", batch_size=2)
+    @Milepost(own_url).processor("surviving", batch_size=2, segments=segments)
     def keep(messages: list[RecordedMessage], tx: Connection) -> None:
         leave_all(messages, tx)
 

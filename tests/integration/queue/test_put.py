@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
+from psycopg.rows import dict_row
 
 from milepost import db
 from milepost.db import Connection, one
@@ -30,6 +31,18 @@ def test_jobs_come_back_in_the_order_in_which_they_were_put(conn: Connection, co
     jobs = take(conn, count)
     assert [job.id for job in jobs] == ids
     assert [job.content for job in jobs] == [{"number": n} for n in range(count)]
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_a_connection_that_gives_dicts_puts_alike(conn: Connection, url: str, count: int) -> None:
+    async def putting() -> list[int]:
+        async with await psycopg.AsyncConnection.connect(url, row_factory=dict_row) as theirs:
+            return await put(theirs, *(Job("letters") for _ in range(count)))
+
+    with psycopg.connect(url, row_factory=dict_row) as theirs:
+        ids = put(theirs, *(Job("letters") for _ in range(count)))
+    ids += asyncio.run(putting())
+    assert [job.id for job in take(conn, 2 * count)] == ids
 
 
 @pytest.mark.parametrize("count", COUNTS)

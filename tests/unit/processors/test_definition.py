@@ -51,15 +51,15 @@ class AsyncCallable:
     ],
 )
 def test_an_async_handler_is_recognised_in_every_shape(handler: Callable[..., Any]) -> None:
-    assert Definition(ProcessorOptions("p"), handler).is_async
+    assert Definition.of(ProcessorOptions("p"), handler).is_async
 
 
 @pytest.mark.parametrize(
     "handler",
-    [plain, Handlers().method, Callable_(), partial(plain, 1), partial(Callable_(), 1), lambda: 1],
+    [plain, Handlers().method, Callable_(), partial(plain, 1), partial(Callable_(), 1), print],
 )
 def test_a_plain_handler_is_recognised_in_every_shape(handler: Callable[..., Any]) -> None:
-    assert not Definition(ProcessorOptions("p"), handler).is_async
+    assert not Definition.of(ProcessorOptions("p"), handler).is_async
 
 
 def test_the_defaults_are_exactly_once_in_batches_from_the_beginning() -> None:
@@ -68,7 +68,7 @@ def test_the_defaults_are_exactly_once_in_batches_from_the_beginning() -> None:
         "exactly_once", "batch", "beginning",
     )  # fmt: skip
     assert (options.on_conflict, options.on_failure) == ("standby", "stop")
-    assert (options.concurrency, options.version, options.inbox) == (1, 1, False)
+    assert (options.concurrency, options.version, options.inbox) == (None, 1, False)
     assert (options.topics, options.types, options.retry) == (None, None, Retry())
 
 
@@ -149,3 +149,12 @@ def test_a_text_where_a_list_is_meant_is_refused(option: str) -> None:
 
 def options(**given: Any) -> ProcessorOptions:
     return ProcessorOptions("p", **given)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"segments": 2, "delivery": "at_least_once"}, {"segments": 2, "concurrency": 2}],
+)
+def test_on_spark_it_needs_segments_and_nothing_that_does_not_fit(options: Any) -> None:
+    with pytest.raises(ValueError, match=r"[Ss]park"):
+        ProcessorOptions("p", engine="spark", **options)

@@ -1,5 +1,5 @@
-"""An exactly-once processor that keeps balances; a process of it is
-`python -m milepost.cli.demo.balances SCHEMA`."""
+"""An exactly-once processor that keeps balances, in segments that its instances share; one of them
+is `python -m milepost.cli.demo.balances SCHEMA`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # Small, so that a kill meets it in the middle of a batch.
 BATCH_SIZE = 50
+SEGMENTS = 8
+CLAIM_SECONDS = 2.0  # how long the segments of a dead instance wait for another one
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Balances:
 def balances_processor(mp: Milepost) -> Processor:
     deposit = sql.query("demo_deposit", mp.schema)
 
-    @mp.processor("balances", batch_size=BATCH_SIZE)
+    @mp.processor("balances", batch_size=BATCH_SIZE, segments=SEGMENTS, claim_seconds=CLAIM_SECONDS)
     def balances(messages: list[RecordedMessage], tx: Connection) -> None:
         for message in messages:
             tx.execute(deposit, message.data)

@@ -82,9 +82,12 @@ def _print_balances(outcome: Outcome) -> None:
     from rich.table import Table
 
     found = outcome.balances
-    table = Table("an exactly-once processor, two instances")
+    table = Table("an exactly-once processor, its segments shared by two instances")
     table.add_column("", justify="right")
     table.add_row("killed with SIGKILL", f"{outcome.kills} times")
+    if outcome.takeover_seconds is not None:
+        longest = f"{outcome.takeover_seconds:.1f} s"
+        table.add_row("its segments with the other one, at the latest after", longest)
     table.add_row("customers", f"{found.customers:,}")
     table.add_row("sum of its balances", f"{found.sum_of_balances:,}")
     table.add_row("sum over the log (one SQL query)", f"{found.sum_of_log:,}")

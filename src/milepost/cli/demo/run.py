@@ -46,6 +46,7 @@ class Outcome:
     reader: Counts
     naive: Counts
     kills: int
+    takeover_seconds: float | None  # the longest until a dead instance's segments had moved
     balances: Balances
     revenue: Revenue | None
 
@@ -69,7 +70,7 @@ def run(
     story = Story(place, shown.tell) if with_spark else None
     kill_every = KILL_EVERY_SECONDS_WITH_SPARK if with_spark else KILL_EVERY_SECONDS
     with (
-        Instances(place, kill_every) as instances,
+        Instances(place, kill_every, shown.tell) as instances,
         started_writers(place, writers) as group,
         NaiveReader(place.mp) as naive,
     ):
@@ -84,13 +85,13 @@ def run(
         naive_tally = naive.finish()
         instances.spare()
         shown.show("waiting for the balances")
-        balances.balances_processor(place.mp).wait_for(end, CATCH_UP_SECONDS)
+        place.mp.processors["balances"].wait_for(end, CATCH_UP_SECONDS)
         shown.show("waiting for the pipelines")
         revenue = story.finish() if story else None
     committed = _committed(place.mp)
     return Outcome(
         writers, wrote_seconds, written, tally.counted(committed), naive_tally.counted(committed),
-        instances.kills, balances.check(place.mp), revenue,
+        instances.kills, max(instances.takeovers, default=None), balances.check(place.mp), revenue,
     )  # fmt: skip
 
 

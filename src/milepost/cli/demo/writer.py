@@ -73,15 +73,16 @@ class Writer:
         return 0
 
     def _message(self, is_kept: bool) -> Message:
+        customer = f"customer-{self.chance.randrange(CUSTOMERS)}"
         data = {
             "writer": self.name,
             "number": next(self._numbers),
             "is_kept": is_kept,
-            "customer": f"customer-{self.chance.randrange(CUSTOMERS)}",
+            "customer": customer,
             "day": f"2026-02-{1 + self.chance.randrange(DAYS):02}",
             "total": self.chance.randint(1, 100),
         }
-        return Message("OrderPlaced", data, key=f"writer-{self.name}", topic="orders")
+        return Message("OrderPlaced", data, key=customer, topic="orders")
 
     def _is_kept(self) -> bool:
         return self.chance.random() > ROLLED_BACK_SHARE

@@ -1,2 +1,1 @@
-delete from {schema}.dead_letters
-where id = any(%(ids)s::bigint[])
+select {schema}.drop_dead_letters(%(ids)s::bigint[])

@@ -1,3 +1,1 @@
-update {schema}.dead_letters
-set retry_requested_at = clock_timestamp()
-where id = any(%(ids)s::bigint[])
+select {schema}.request_retry(%(ids)s::bigint[])

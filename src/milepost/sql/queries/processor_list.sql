@@ -1,4 +1,5 @@
--- Lag counts what the processor's own filter lets through, up to a bound.
+-- Lag counts what the processor's own filter lets through, up to a bound. A segmented processor
+-- stands where its last segment does; what a segment ahead of that has handled does not count.
 select
   p.name,
   p.version,
@@ -9,12 +10,15 @@ select
   coalesce(lag.seconds, 0)::double precision as lag_seconds,
   case
     when p.is_paused then 'paused'
+    when p.segments is not null and living.number > 0 and p.state in ('stopped', 'failed')
+      then 'running'
     when p.state not in ('stopped', 'failed')
       and p.reported_at < clock_timestamp() - interval '30 s' then 'silent'
     else p.state
   end as state,
-  p.owner,
+  case when living.number > 1 then living.number || ' instances' else p.owner end as owner,
   case
+    when p.segments is not null then living.rate
     when p.reported_at < clock_timestamp() - interval '30 s' then 0
     else p.rate
   end as rate,
@@ -26,10 +30,44 @@ select
     select count(*)
     from {schema}.dead_letters as d
     where d.processor = p.name and d.version = p.version
-  ) as dead_letters
+  ) as dead_letters,
+  p.mode,
+  p.segments,
+  (
+    select count(*)
+    from {schema}.parked_keys as k
+    where k.processor = p.name and k.version = p.version
+  ) as parked_keys,
+  exists (
+    select from {schema}.replays as r
+    join {schema}.checkpoints as own on own.processor = r.processor and own.version = r.version
+    left join {schema}.segments as s
+      on s.processor = own.processor and s.version = own.version and s.id = own.segment
+    where r.processor = p.name
+      and r.version = p.version
+      and (own.transaction_id, own."position") < (r.transaction_id, r."position")
+      and own.segment & r.mask & coalesce(s.mask, 0) = r.id & r.mask & coalesce(s.mask, 0)
+  ) as is_replaying
 from {schema}.processors as p
-left join {schema}.checkpoints as c
-  on c.processor = p.name and c.version = p.version and c.segment = 0
+left join lateral (
+  select each.transaction_id, each."position", each.updated_at
+  from {schema}.checkpoints as each
+  where each.processor = p.name and each.version = p.version
+  order by each.transaction_id, each."position"
+  limit 1
+) as c on true
+left join lateral (
+  select each.transaction_id, each."position"
+  from {schema}.checkpoints as each
+  where each.processor = p.name and each.version = p.version
+  order by each.transaction_id desc, each."position" desc
+  limit 1
+) as foremost on true
+cross join lateral (
+  select count(*) as number, coalesce(sum(i.rate), 0) as rate
+  from {schema}.instances as i
+  where i.processor = p.name and i.version = p.version and i.alive_until > clock_timestamp()
+) as living
 cross join lateral (
   select
     count(*) as messages,
@@ -41,6 +79,20 @@ cross join lateral (
         > (coalesce(c.transaction_id, 0), coalesce(c."position", 0))
       and (p.topics is null or m.topic = any(p.topics))
       and (p.types is null or m.type = any(p.types))
+      and case
+        when p.segments is null then true
+        when (m.transaction_id, m."position") > (foremost.transaction_id, foremost."position")
+          then true
+        else exists (
+          select from {schema}.segments as s
+          join {schema}.checkpoints as own
+            on own.processor = s.processor and own.version = s.version and own.segment = s.id
+          where s.processor = p.name
+            and s.version = p.version
+            and {schema}.key_hash(m.key) & s.mask = s.id
+            and (m.transaction_id, m."position") > (own.transaction_id, own."position")
+        )
+      end
     order by m.transaction_id, m."position"
     limit %(count_up_to)s
   ) as waiting

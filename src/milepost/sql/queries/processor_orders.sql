@@ -7,6 +7,12 @@ select
     where d.processor = %(processor)s
       and d.version = %(version)s
       and d.retry_requested_at is not null
+  )
+  or exists (
+    select from {schema}.parked_keys as k
+    where k.processor = %(processor)s
+      and k.version = %(version)s
+      and k.retry_requested_at is not null
   ),
   c.transaction_id,
   c."position"

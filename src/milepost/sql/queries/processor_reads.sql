@@ -1,6 +1,10 @@
--- Locks the checkpoint, so that it stands still until the caller has moved it.
-select p.topics, p.types, c.transaction_id, c."position"
+-- What a processor reads, and where it stands: one row a checkpoint, which is locked, so that it
+-- stands still until the caller has moved it. No mask where there are no segments.
+select p.topics, p.types, c.segment, s.mask, c.transaction_id, c."position"
 from {schema}.processors as p
-join {schema}.checkpoints as c on c.processor = p.name and c.version = p.version and c.segment = 0
+join {schema}.checkpoints as c on c.processor = p.name and c.version = p.version
+left join {schema}.segments as s
+  on s.processor = c.processor and s.version = c.version and s.id = c.segment
 where p.name = %(processor)s and p.version = %(version)s
+order by c.segment
 for update of c

@@ -1,5 +1,14 @@
--- What the processor reads is kept for its operators: lag and skip look at the same messages.
-insert into {schema}.processors (name, version, topics, types, state, owner)
-values (%(processor)s, %(version)s, %(topics)s, %(types)s, 'starting', %(owner)s)
+-- What the processor reads is kept for its operators: lag and skip look at the same messages; and
+-- whether its reset needs the application.
+insert into {schema}.processors (
+  name, version, topics, types, state, owner, has_reset_handlers, mode
+)
+values (
+  %(processor)s, %(version)s, %(topics)s, %(types)s, 'starting', %(owner)s, %(has_reset_handlers)s,
+  %(mode)s
+)
 on conflict (name, version) do update
-set topics = excluded.topics, types = excluded.types
+set topics = excluded.topics,
+  types = excluded.types,
+  has_reset_handlers = excluded.has_reset_handlers,
+  mode = excluded.mode

@@ -1,0 +1,1 @@
+"""Segments: one processor over many instances, each segment claimed by one of them at a time."""

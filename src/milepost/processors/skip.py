@@ -1,0 +1,110 @@
+"""Move past the message at which a processor is stuck; it is kept as a dead letter.
+
+Without segments that is the next message. With segments each stands before a message of its own, so
+the operator names the one he means, as the error of the processor does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from milepost import sql
+from milepost.checkpoints import PostgresCheckpointStore
+from milepost.db import translated
+from milepost.errors import CannotSkip, NothingToSkip, SeveralToSkip
+from milepost.log import Selection, horizon, read_batch
+from milepost.processors.replay import load_replay
+from milepost.processors.segmented.arithmetic import Floor, above_floors
+from milepost.records import Position, RecordedMessage, Segment
+
+if TYPE_CHECKING:
+    from milepost.checkpoints import CheckpointKey
+    from milepost.db import Connection
+
+SKIPPED = "skipped by an operator"
+LOOK_AHEAD = 100
+
+
+def skip(
+    conn: Connection, schema: str, key: CheckpointKey, at: Position | None = None
+) -> RecordedMessage:
+    """The message that was skipped: the next one, or the one at a position if it is the next of
+    its segment. Set aside in the transaction that moves the checkpoint."""
+    _refuse_deferred(conn, schema, key)
+    with conn.transaction():
+        found = _next_messages(conn, schema, key)
+        chosen = [each for each in found if at in (None, each[1].position)]
+        if not chosen:
+            raise NothingToSkip(key.processor)
+        if len(chosen) > 1:
+            raise SeveralToSkip(key.processor, [str(message.position) for _, message in chosen])
+        ((segment, message),) = chosen
+        _set_aside(conn, schema, key, message)
+        PostgresCheckpointStore(conn, schema).reset(replace(key, segment=segment), message.position)
+        return message
+
+
+def _refuse_deferred(conn: Connection, schema: str, key: CheckpointKey) -> None:
+    parameters = {"processor": key.processor, "version": key.version}
+    with translated(schema):
+        row = conn.execute(sql.query("processor_mode", schema), parameters).fetchone()
+    if row is not None and row[0] == "deferred":
+        raise CannotSkip(key.processor)
+
+
+def _next_messages(
+    conn: Connection, schema: str, key: CheckpointKey
+) -> list[tuple[int, RecordedMessage]]:
+    """For each checkpoint that has one; the checkpoints stand still until the transaction ends."""
+    of = {"processor": key.processor, "version": key.version}
+    with translated(schema):
+        rows = conn.execute(sql.query("processor_reads", schema), of).fetchall()
+    nexts = ((row[2], _next(conn, schema, key, *row)) for row in rows)
+    return [(segment, message) for segment, message in nexts if message is not None]
+
+
+def _next(
+    conn: Connection,
+    schema: str,
+    key: CheckpointKey,
+    topics: list[str] | None,
+    types: list[str] | None,
+    id_: int,
+    mask: int | None,
+    *at: int,
+) -> RecordedMessage | None:
+    segment = None if mask is None else Segment(id_, mask)
+    after = Position(*at)
+    replay = load_replay(conn, schema, key, after, segment or Segment.WHOLE)
+    floors = _floors(conn, schema, key, id_)
+    limit, selection = horizon(conn, schema), Selection(topics, types, segment)
+    while True:
+        batch = read_batch(conn, after, limit, selection, LOOK_AHEAD, schema)
+        if messages := above_floors(batch.messages, floors):
+            return replay.marked(messages[:1])[0]
+        if not batch.is_full:
+            return None
+        after = batch.reached
+
+
+def _floors(conn: Connection, schema: str, key: CheckpointKey, segment: int) -> list[Floor]:
+    parameters = {"processor": key.processor, "version": key.version, "ids": [segment]}
+    with translated(schema):
+        rows = conn.execute(sql.query("segments_floors", schema), parameters).fetchall()
+    return [Floor(Segment(id_, mask), Position(*at)) for _, id_, mask, *at in rows]
+
+
+def _set_aside(conn: Connection, schema: str, key: CheckpointKey, message: RecordedMessage) -> None:
+    parameters: dict[str, Any] = {
+        "processor": key.processor,
+        "version": key.version,
+        "transaction_id": message.position.transaction_id,
+        "position": message.position.position,
+        "error": SKIPPED,
+        "traceback": "",
+        "attempts": 0,
+        "is_replayed": message.replaying,
+    }
+    with translated(schema):
+        conn.execute(sql.query("dead_letter_put", schema), parameters)

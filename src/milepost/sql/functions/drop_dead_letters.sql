@@ -1,0 +1,25 @@
+-- Forget dead letters for good. A parked key of which none is left flows again. Answers how many
+-- there were.
+--
+-- The keys are locked first, in one order: whoever adds letters to one of them, or retries one, is
+-- waited for.
+create or replace function {schema}.drop_dead_letters(ids bigint[]) returns integer
+language plpgsql volatile as $$
+#variable_conflict use_column
+declare
+  keys bigint[];
+  dropped integer;
+begin
+  select coalesce(array_agg(distinct d.parked_id) filter (where d.parked_id is not null), '{}')
+  into keys
+  from {schema}.dead_letters as d
+  where d.id = any(drop_dead_letters.ids);
+  perform from {schema}.parked_keys as k where k.id = any(keys) order by k.digest for update;
+  delete from {schema}.dead_letters as d where d.id = any(drop_dead_letters.ids);
+  get diagnostics dropped = row_count;
+  delete from {schema}.parked_keys as k
+  where k.id = any(keys)
+    and not exists (select from {schema}.dead_letters as d where d.parked_id = k.id);
+  return dropped;
+end;
+$$;

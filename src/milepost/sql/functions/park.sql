@@ -1,0 +1,78 @@
+-- Set messages of one processor aside because their keys are parked, in the transaction that moves
+-- the checkpoint past them. A key that is not parked becomes so; with `retry` it is retried at
+-- once: it was parked when the message was held back, and was drained since. Messages without a
+-- key are set aside alone. Answers how many were set aside.
+--
+-- FOR KEY SHARE, so that a key cannot be let flow before these letters are there to be seen; and
+-- again until all are held, because a key may be drained between the insert, which leaves it alone,
+-- and the lock.
+create or replace function {schema}.park(
+  processor text,
+  version integer,
+  transaction_ids bigint[],
+  positions bigint[],
+  error text,
+  traceback text default '',
+  attempts integer default 0,
+  is_replayed boolean[] default null,
+  retry boolean default false
+) returns integer
+language plpgsql volatile as $$
+#variable_conflict use_column
+declare
+  digests bytea[];
+  held integer;
+  number integer;
+begin
+  select coalesce(array_agg(distinct sha256(convert_to(m.key, 'UTF8'))), '{}')
+  into digests
+  from unnest(park.transaction_ids, park.positions) as wanted (transaction_id, "position")
+  join {schema}.messages as m using (transaction_id, "position")
+  where m.key is not null;
+  loop
+    insert into {schema}.parked_keys (processor, version, digest, key, retry_requested_at)
+    select distinct on (m.key)
+      park.processor, park.version, sha256(convert_to(m.key, 'UTF8')), m.key,
+      case when park.retry then clock_timestamp() end
+    from unnest(park.transaction_ids, park.positions) as wanted (transaction_id, "position")
+    join {schema}.messages as m using (transaction_id, "position")
+    where m.key is not null
+    order by m.key
+    on conflict (processor, version, digest) do nothing;
+    perform from {schema}.parked_keys as k
+    where k.processor = park.processor and k.version = park.version and k.digest = any(digests)
+    order by k.digest
+    for key share;
+    get diagnostics held = row_count;
+    exit when held = cardinality(digests);
+  end loop;
+
+  insert into {schema}.dead_letters (
+    processor, version, transaction_id, "position", message_id, topic, key, type, data, metadata,
+    recorded_at, error, traceback, attempts, is_parked, parked_id, is_replayed
+  )
+  select
+    park.processor, park.version, m.transaction_id, m."position", m.id, m.topic, m.key, m.type,
+    m.data, m.metadata, m.recorded_at, park.error, park.traceback, park.attempts, true, k.id,
+    coalesce(wanted.is_replayed, false)
+  from unnest(park.transaction_ids, park.positions, park.is_replayed)
+    as wanted (transaction_id, "position", is_replayed)
+  join {schema}.messages as m using (transaction_id, "position")
+  left join {schema}.parked_keys as k
+    on k.processor = park.processor
+    and k.version = park.version
+    and k.digest = sha256(convert_to(m.key, 'UTF8'))
+  order by m.transaction_id, m."position"
+  on conflict (processor, version, transaction_id, "position") do update
+  set error = excluded.error,
+    traceback = excluded.traceback,
+    attempts = dead_letters.attempts + excluded.attempts,
+    failed_at = clock_timestamp(),
+    retry_requested_at = null,
+    is_parked = true,
+    parked_id = excluded.parked_id,
+    is_replayed = excluded.is_replayed;
+  get diagnostics number = row_count;
+  return number;
+end;
+$$;

@@ -1,0 +1,83 @@
+-- Rewind a processor: the one thing that may. All its checkpoints go to `new`, with a higher epoch, so
+-- that whoever works with an old one stores nothing more. What it had handled is noted, so that it is
+-- recognised when it is delivered again; dead letters of messages that will be are removed. The
+-- caller empties what the processor fills after this call, in the same transaction.
+--
+-- The checkpoints are locked first: a batch in flight is waited for, and its effects are there to be
+-- removed. Then the parked keys: likewise a retry in flight.
+--
+-- The lock on the row in `processors` keeps its segments what they are. Where it has any, the caller
+-- is an operator who has claimed them all (if he has not, or no longer: MP063); they are free then.
+create or replace function {schema}.reset_processor(
+  processor text, version integer, new {schema}.position, operator text default null
+) returns void
+language plpgsql volatile as $$
+#variable_conflict use_column
+begin
+  perform from {schema}.processors as p
+  where p.name = reset_processor.processor and p.version = reset_processor.version
+  for no key update;
+  perform from {schema}.segments as s
+  where s.processor = reset_processor.processor and s.version = reset_processor.version
+  order by s.id
+  for no key update;
+  if exists (
+    select from {schema}.segments as s
+    where s.processor = reset_processor.processor
+      and s.version = reset_processor.version
+      and (
+        s.owner is distinct from reset_processor.operator or s.claimed_until < clock_timestamp()
+      )
+  ) then
+    raise exception 'processor % cannot be reset: not all of its segments are claimed by the operator',
+      reset_processor.processor
+      using errcode = 'MP063', hint = 'Claim them first: want_segments.';
+  end if;
+  perform from {schema}.checkpoints as c
+  where c.processor = reset_processor.processor and c.version = reset_processor.version
+  order by c.segment
+  for update;
+  perform {schema}.note_replay(reset_processor.processor, reset_processor.version);
+
+  perform from {schema}.parked_keys as k
+  where k.processor = reset_processor.processor and k.version = reset_processor.version
+  order by k.digest
+  for update;
+  delete from {schema}.dead_letters as d
+  where d.processor = reset_processor.processor
+    and d.version = reset_processor.version
+    and row(d.transaction_id, d."position")::{schema}.position > reset_processor.new
+    and exists (
+      select from {schema}.messages as m
+      where m.transaction_id = d.transaction_id and m."position" = d."position"
+    );
+  delete from {schema}.parked_keys as k
+  where k.processor = reset_processor.processor
+    and k.version = reset_processor.version
+    and not exists (select from {schema}.dead_letters as d where d.parked_id = k.id);
+
+  delete from {schema}.segment_floors as f
+  where f.processor = reset_processor.processor and f.version = reset_processor.version;
+  update {schema}.checkpoints as c
+  set transaction_id = (reset_processor.new).transaction_id,
+    "position" = (reset_processor.new).position,
+    epoch = c.epoch + 1,
+    updated_at = clock_timestamp()
+  where c.processor = reset_processor.processor and c.version = reset_processor.version;
+  if not found then
+    insert into {schema}.checkpoints (processor, version, segment, transaction_id, "position")
+    values (
+      reset_processor.processor, reset_processor.version, 0, (reset_processor.new).transaction_id,
+      (reset_processor.new).position
+    );
+  end if;
+  update {schema}.segments as s
+  set epoch = c.epoch, owner = null, claimed_until = null, wanted_by = null, wanted_until = null
+  from {schema}.checkpoints as c
+  where s.processor = reset_processor.processor
+    and s.version = reset_processor.version
+    and c.processor = s.processor
+    and c.version = s.version
+    and c.segment = s.id;
+end;
+$$;

@@ -1,0 +1,5 @@
+-- What one append has written, in the transaction that wrote it: above the horizon as yet.
+select type, data, key, topic, metadata, id, transaction_id, "position", recorded_at
+from {schema}.messages
+where transaction_id = %(transaction_id)s and "position" = any(%(positions)s)
+order by transaction_id, "position"

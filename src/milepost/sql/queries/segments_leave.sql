@@ -1,0 +1,1 @@
+select {schema}.leave_segments(%(processor)s, %(version)s, %(owner)s)

@@ -1,0 +1,3 @@
+select {schema}.merge_segments(
+  %(processor)s, %(version)s, %(segment)s, %(epoch)s, %(partner)s, %(partner_epoch)s
+)

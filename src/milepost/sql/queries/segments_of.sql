@@ -1,0 +1,7 @@
+-- Every checkpoint of a processor, with its segment; an unsegmented one has one, and no mask.
+select c.segment, s.mask, c.transaction_id, c."position"
+from {schema}.checkpoints as c
+left join {schema}.segments as s
+  on s.processor = c.processor and s.version = c.version and s.id = c.segment
+where c.processor = %(processor)s and c.version = %(version)s
+order by c.transaction_id, c."position"

@@ -1,0 +1,1 @@
+select {schema}.release_segment(%(processor)s, %(version)s, %(segment)s, %(epoch)s)

@@ -1,0 +1,15 @@
+-- The store of a processor that parks: its answer, and whether any key of it is parked at all. That
+-- costs no statement of its own, and cannot be stale: whoever parks a key moves the checkpoint,
+-- which is locked by now.
+select
+  stored.answer,
+  case when stored.answer = 1 then {schema}.has_parked(%(processor)s, %(version)s) else false end
+from (
+  select {schema}.store_checkpoint(
+    %(processor)s, %(version)s, %(segment)s,
+    row(%(expected_transaction_id)s, %(expected_position)s)::{schema}.position,
+    row(%(new_transaction_id)s, %(new_position)s)::{schema}.position,
+    %(epoch)s, %(owner)s
+  ) as answer
+  offset 0
+) as stored

@@ -1,0 +1,1 @@
+select {schema}.unpark(%(parked_id)s)
