@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,11 +24,11 @@ from milepost.pipeline.sinks import Files
 from milepost.pipeline.stream import BatchHandler, start_query
 from milepost.pipeline.versions import activate, load_versions, version_to_run
 from milepost.pipeline.writer import CheckpointMoved, RangeWriter, Written
+from milepost.processors.stretch import Stretch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from threading import Event
-    from types import TracebackType
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -46,7 +45,7 @@ DIRECTORY_VARIABLE = "MILEPOST_SPARK_DIR"
 
 
 @dataclass(slots=True)
-class QueryRun:
+class QueryRun(Stretch):
     """Two connections: one for the thread that runs batches, one for the one that watches."""
 
     definition: Definition
@@ -58,32 +57,12 @@ class QueryRun:
     built: int | None = None  # the version to run; None: whichever is active
     _epoch: int = field(default=0, init=False)
     _looked_at: float = field(default=0.0, init=False)
-    _stack: ExitStack = field(default_factory=ExitStack, init=False)
     _conn: Connection = field(init=False)
     _watching: Connection = field(init=False)
     _directory: CheckpointDirectory = field(init=False)
     _began: Began = field(init=False)
     _opened_at: Position = field(init=False)
     handler: BatchHandler | None = field(default=None, init=False)
-
-    def open(self) -> None:
-        """Connect and find out where to begin; then close it with `with`."""
-        try:
-            self._open()
-        except BaseException:
-            self._stack.close()
-            raise
-
-    def __enter__(self) -> QueryRun:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._stack.close()
 
     @property
     def conn(self) -> Connection:

@@ -8,7 +8,6 @@ from there.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Event
@@ -24,11 +23,10 @@ from milepost.pipeline.segment_task import Order, Worked, work_off
 from milepost.processors.report import ORDERS_SECONDS
 from milepost.processors.segmented.claims import Claims
 from milepost.processors.segmented.progress import standings
+from milepost.processors.stretch import Stretch
 from milepost.records import Position
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from pyspark.sql import SparkSession
 
     from milepost.checkpoints import Checkpoint
@@ -43,7 +41,7 @@ _LOST_WORD = "psycopg.OperationalError"  # what a task says that has lost its se
 
 
 @dataclass(slots=True)
-class Rounds:
+class Rounds(Stretch):
     """One stretch of a processor's life whose work Spark does: a connection, and rounds."""
 
     spark: SparkSession
@@ -52,29 +50,9 @@ class Rounds:
     schema: str
     reporter: Reporter
     stop: Event
-    _stack: ExitStack = field(default_factory=ExitStack, init=False)
     _conn: Connection = field(init=False)
     _reader: Reader = field(init=False)
     _is_cut_off: bool = field(default=False, init=False)
-
-    def open(self) -> None:
-        """Connect and make the segments if nobody has; then close it with `with`."""
-        try:
-            self._open()
-        except BaseException:
-            self._stack.close()
-            raise
-
-    def __enter__(self) -> Rounds:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._stack.close()
 
     @property
     def conn(self) -> Connection:

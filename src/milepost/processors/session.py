@@ -8,7 +8,6 @@ answer was lost has happened.
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
@@ -30,10 +29,9 @@ from milepost.processors.report import ORDERS_SECONDS, Reporter
 from milepost.processors.retrying import Retrying
 from milepost.processors.segmented.progress import refuse_segmented
 from milepost.processors.sequential import SequentialDelivery
+from milepost.processors.stretch import Stretch
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from milepost.db import Connection
     from milepost.log import Batch
     from milepost.processors.definition import Definition, ProcessorOptions
@@ -54,7 +52,7 @@ class Delivery(Protocol):
 
 
 @dataclass(slots=True)
-class Session:
+class Session(Stretch):
     """Three connections at most: one that reads and waits, one that works and reports, and an
     async one if the handler needs it."""
 
@@ -63,7 +61,6 @@ class Session:
     schema: str
     reporter: Reporter
     stop: Event
-    _stack: ExitStack = field(default_factory=ExitStack, init=False)
     _conn: Connection = field(init=False)
     _reading: Connection = field(init=False)
     _effects: Effects = field(init=False)
@@ -71,25 +68,6 @@ class Session:
     _inbox: Inbox | None = field(default=None, init=False)
     _replay: Replay = field(default=NO_REPLAY, init=False)
     _has_more_retries: bool = field(default=False, init=False)
-
-    def open(self) -> None:
-        """Connect and find out where to begin; then close it with `with`."""
-        try:
-            self._open()
-        except BaseException:
-            self._stack.close()
-            raise
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._stack.close()
 
     def is_lost(self) -> bool:
         """Whether one of the connections is gone."""

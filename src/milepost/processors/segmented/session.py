@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Event
@@ -31,10 +30,9 @@ from milepost.processors.segmented.progress import has_seen, standings
 from milepost.processors.segmented.service import Service
 from milepost.processors.segmented.tally import Tally
 from milepost.processors.segmented.work import Surroundings
+from milepost.processors.stretch import Stretch
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from milepost.checkpoints import Checkpoint
     from milepost.db import Connection
     from milepost.log import Batch
@@ -50,7 +48,7 @@ SETTLE_SECONDS = 0.02  # between two looks whether it has caught up
 
 
 @dataclass(slots=True)
-class SegmentedSession:
+class SegmentedSession(Stretch):
     """Connections: one that reads and waits, one that reports, the keeper's, and one or two for
     each thread of the pool."""
 
@@ -59,7 +57,6 @@ class SegmentedSession:
     schema: str
     reporter: Reporter
     stop: Event
-    _stack: ExitStack = field(default_factory=ExitStack, init=False)
     _conn: Connection = field(init=False)
     _reader: Reader = field(init=False)
     _board: Board = field(init=False)
@@ -70,25 +67,6 @@ class SegmentedSession:
     _target: Position | None = field(default=None, init=False)
     _make: MakeWork = field(init=False)
     _has_retries: bool = field(default=False, init=False)
-
-    def open(self) -> None:
-        """Connect and begin to claim; then close it with `with`."""
-        try:
-            self._open()
-        except BaseException:
-            self._stack.close()
-            raise
-
-    def __enter__(self) -> SegmentedSession:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._stack.close()
 
     def is_lost(self) -> bool:
         """Whether one of the connections is gone."""
