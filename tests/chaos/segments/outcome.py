@@ -20,7 +20,12 @@ class Outcome:
 
     @property
     def is_clean(self) -> bool:
-        return not (self.lost or self.doubled or self.made_up or self.out_of_order)
+        return self.is_clean_but_for_repeats and not self.doubled
+
+    @property
+    def is_clean_but_for_repeats(self) -> bool:
+        """At least once, each for the first time in the order of its key."""
+        return not (self.lost or self.made_up or self.out_of_order)
 
 
 def compare(log: Sequence[tuple[Position, str]], effects: Sequence[Position]) -> Outcome:
@@ -35,9 +40,10 @@ def compare(log: Sequence[tuple[Position, str]], effects: Sequence[Position]) ->
 
 
 def _out_of_order(keys: dict[Position, str], effects: Sequence[Position]) -> int:
+    """Of those that happened for the first time: who repeats, repeats from an earlier one on."""
     last: dict[str | None, Position] = {}
     found = 0
-    for position in effects:
+    for position in dict.fromkeys(effects):
         key = keys.get(position)
         found += position < last.get(key, Position.BEGINNING)
         last[key] = position

@@ -65,6 +65,7 @@ class Instances:
     url: str
     directory: Path  # for what they say
     rng: random.Random
+    mode: str
     living: list[subprocess.Popen[bytes]] = field(default_factory=list)
     started: int = 0
     kills: int = 0
@@ -73,7 +74,7 @@ class Instances:
     def start(self) -> None:
         with (self.directory / f"{self.started}.errors").open("wb") as errors:
             command = [sys.executable, "-m", instance.__name__, self.url]
-            command.append(str(self.rng.getrandbits(32)))
+            command += [str(self.rng.getrandbits(32)), self.mode]
             self.living.append(subprocess.Popen(command, cwd=ROOT, stderr=errors))
         self.started += 1
 
@@ -118,6 +119,7 @@ class Torture:
     directory: Path
     seconds: float
     seed: int
+    mode: str = "exactly once"
     changes: int = 0
 
     def run(self) -> Result:
@@ -142,7 +144,7 @@ class Torture:
 
     @contextmanager
     def _instances(self) -> Iterator[Instances]:
-        instances = Instances(self.url, self.directory, random.Random(self.seed))
+        instances = Instances(self.url, self.directory, random.Random(self.seed), self.mode)
         try:
             for _ in range(INSTANCES):
                 instances.start()
