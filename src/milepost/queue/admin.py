@@ -23,7 +23,7 @@ Status: TypeAlias = Literal["ready", "scheduled", "running", "dead", "done", "ca
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
-    """The whole queue at a glance. `rate`: completed a second, as workers lately said."""
+    """The whole queue at a glance. `rate`: attempts that ended a second, as workers lately said."""
 
     ready: int
     scheduled: int
