@@ -16,8 +16,17 @@ from milepost.pipeline.source import MilepostSource
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pyspark.sql.datasource import DataSource
+
 DEFAULT_MASTER = "local[*]"
 _LOGGING = files("milepost.pipeline") / "log4j2.properties"
+# What Spark's runner of a streaming Python source sets.
+STREAM_VARIABLES = (
+    "SPARK_LOCAL_DIRS",
+    "SPARK_AUTH_SOCKET_TIMEOUT",
+    "SPARK_BUFFER_SIZE",
+    "SPARK_PYTHON_RUNTIME",
+)
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"  # spark-submit tells the program so where its Java listens
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _DEFAULTS = {
@@ -52,8 +61,25 @@ def spark_session(
     for name, value in chosen.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    spark.dataSource.register(MilepostSource)
+    register_source(spark)
     return spark
+
+
+def register_source(spark: SparkSession, source: type[DataSource] = MilepostSource) -> None:
+    """Let the session know `format("milepost")`, for any number of streams that start at once.
+
+    All queries of a session share one map of variables of the source's, and a stream that starts
+    puts some into it while another one's tasks may be written out with it: that job then fails with
+    an OptionalDataException. Names that are there already are only given values, which is harmless.
+    """
+    environment = spark.sparkContext.environment
+    added = {name: "" for name in STREAM_VARIABLES if name not in environment}
+    environment.update(added)
+    try:
+        spark.dataSource.register(source)
+    finally:
+        for name in added:
+            del environment[name]
 
 
 def settings(
