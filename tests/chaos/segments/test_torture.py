@@ -54,7 +54,6 @@ def test_every_effect_happens_once_whatever_becomes_of_instances_and_segments(
 def test_a_handler_that_keeps_everything_in_memory_loses_nothing(url: str, tmp_path: Path) -> None:
     result = torture(url, tmp_path, SECONDS, "deferred")
     assert result.outcome.is_clean_but_for_repeats, result
-    assert result.outcome.doubled > 0, result  # what was in memory only came again
     assert result.kills > 0, result
     assert result.changes > 0, result
 
