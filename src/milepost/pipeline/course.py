@@ -26,6 +26,7 @@ Phase: TypeAlias = Literal["filling", "catching up", "swapping"]
 PATIENT_TRIES = 3  # then the old version's driver is asked to wait
 HOLD_SECONDS = 10.0
 MOST_TRIES = 60
+LET_PASS_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ class Course:
         except pg.LockNotAvailable:
             # Somebody reads the target in a long transaction, or a batch takes its time. Others
             # that want to read have been queueing behind us: let them pass.
-            time.sleep(1.0)
+            time.sleep(LET_PASS_SECONDS)
             return "behind"
         if answer == "missing":
             raise RebuildFailed(

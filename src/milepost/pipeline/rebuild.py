@@ -21,13 +21,14 @@ import psycopg
 from milepost import db, sql
 from milepost.checkpoints import CheckpointKey
 from milepost.errors import CannotRebuild, MilepostError, RebuildFailed
+from milepost.owner import owner_name
 from milepost.pipeline import versions
 from milepost.pipeline.course import Course, Progress
 from milepost.pipeline.fill import FollowedReporter, Site, planner_of
 from milepost.pipeline.report import Reporter, State
 from milepost.pipeline.runner import is_passing
 from milepost.pipeline.sinks import Files, ToLog, ToQueue
-from milepost.processors.runner import RECONNECT, owner_name
+from milepost.processors.runner import RECONNECT
 from milepost.records import Position
 
 if TYPE_CHECKING:

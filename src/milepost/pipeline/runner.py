@@ -12,12 +12,13 @@ import psycopg
 
 from milepost.checkpoints import Answer
 from milepost.errors import MilepostError, StagingLost
+from milepost.owner import owner_name
 from milepost.pipeline.patience import is_server_lost
 from milepost.pipeline.query import QueryRun
 from milepost.pipeline.report import Reporter, State
 from milepost.pipeline.stream import Stopping
 from milepost.pipeline.writer import CheckpointMoved
-from milepost.processors.runner import RECONNECT, ServerLost, owner_name
+from milepost.processors.runner import RECONNECT, ServerLost
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

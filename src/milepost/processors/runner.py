@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import logging
-import os
 import random
-import socket
 from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
-from uuid import uuid4
 
 import psycopg
 
 from milepost.checkpoints import Answer
 from milepost.errors import CompetingInstance, HandlerFailed, MilepostError, ParkingFull
+from milepost.owner import owner_name
 from milepost.processors.conflict import Conflict
 from milepost.processors.failure import Stopping
 from milepost.processors.report import Reporter, State
@@ -71,7 +69,7 @@ class Runner:
     url: str
     schema: str
     stop: Event = field(default_factory=Event)
-    owner: str = field(default_factory=lambda: owner_name())
+    owner: str = field(default_factory=owner_name)
     make_session: MakeSession | None = None  # None: as its segments say, in this process
     _conflicts: int = field(default=0, init=False)
     _losses: int = field(default=0, init=False)
@@ -175,8 +173,3 @@ class Runner:
 def is_competitor(answer: Answer) -> bool:
     """Whether an answer means that another instance works under the same name."""
     return answer in (Answer.FURTHER, Answer.IGNORED)
-
-
-def owner_name() -> str:
-    """Who this instance is, for people: host, process, and a part that tells threads apart."""
-    return f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:6]}"

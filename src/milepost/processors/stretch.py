@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Stretch:
+class Stretch(ABC):
     _stack: ExitStack = field(default_factory=ExitStack, init=False)
 
     def open(self) -> None:
@@ -33,5 +34,5 @@ class Stretch:
     ) -> None:
         self._stack.close()
 
-    def _open(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _open(self) -> None: ...

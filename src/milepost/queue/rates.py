@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from milepost import sql
 from milepost.db import translated
+from milepost.owner import owner_name
 
 if TYPE_CHECKING:
     from milepost.db import Connection
@@ -28,7 +26,7 @@ MOST_CHANNELS = 1000
 class Rates:
     schema: str
     clock: Callable[[], float] = time.monotonic
-    owner: str = field(default_factory=lambda: owner_name())
+    owner: str = field(default_factory=owner_name)
     _done: Counter[str] = field(default_factory=Counter, init=False)
     _reported: set[str] = field(default_factory=set, init=False)
     _lock: Lock = field(default_factory=Lock, init=False)
@@ -59,7 +57,3 @@ class Rates:
             }  # fmt: skip
             with translated(self.schema):
                 conn.execute(sql.query("queue_report_rates", self.schema), parameters)
-
-
-def owner_name() -> str:
-    return f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:6]}"

@@ -20,7 +20,7 @@ from psycopg.errors import LockNotAvailable
 from milepost import sql
 from milepost.db import one, translated
 from milepost.errors import NoPartner, SegmentsBusy, UnknownSegment
-from milepost.processors.runner import owner_name
+from milepost.owner import owner_name
 from milepost.processors.segmented.arithmetic import halves, narrowest_pair, partner, widest
 from milepost.processors.segmented.listing import list_segments
 from milepost.records import Segment
