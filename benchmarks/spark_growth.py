@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.figure import AtMost, Comparison, Figure
-from benchmarks.spark_log import customer_totals, fill, totals_pipeline
+from benchmarks.spark_log import TOTALS, fill, totals_pipeline
 from benchmarks.spark_session import session
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _measure(spark: SparkSession, url: str, directory: Path, size: int) -> _Meas
 
 
 def _run(url: str, directory: Path, start: int = 0) -> float:
-    pipeline = totals_pipeline(url, directory, customer_totals, start)
+    pipeline = totals_pipeline(url, directory, TOTALS, start)
     began = time.perf_counter()
     pipeline.run(until="caught_up")
     return time.perf_counter() - began

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from benchmarks.figure import AtMost, Comparison, Figure
 from benchmarks.rounds import alternate
 from benchmarks.spark_floor import trigger_milliseconds
-from benchmarks.spark_log import customer_totals, totals_pipeline
+from benchmarks.spark_log import TOTALS, totals_pipeline
 from benchmarks.spark_session import session
 from milepost import Message, append, db
 
@@ -93,7 +93,7 @@ class _Rounds:
 
 def _begun(url: str, directory: Path, conn: Connection) -> Pipeline:
     """A pipeline whose target is there, and tells."""
-    pipeline = totals_pipeline(url, directory, customer_totals)
+    pipeline = totals_pipeline(url, directory, TOTALS)
     append(conn, _order())
     pipeline.run(until="caught_up")
     conn.execute(_NOTIFY)

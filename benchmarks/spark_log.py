@@ -1,23 +1,23 @@
-"""What the figures of Spark read: a log of orders by 100,000 customers, and the projection that
-every side makes of it."""
+"""What the figures of Spark read: a log of orders by 100,000 customers, and the projections that
+both sides make of it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 from milepost import Milepost, Upsert, db
 from milepost.records import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import DataFrame
 
     from milepost.pipeline.pipeline import Pipeline
 
-    Transform = Callable[[DataFrame], DataFrame]
-
+Transform: TypeAlias = "Callable[[DataFrame], DataFrame]"
 CUSTOMERS = 100_000
 MESSAGES_PER_BATCH = 100_000
 
@@ -53,23 +53,37 @@ def fill(url: str, count: int, already: int = 0) -> int:
     return count
 
 
-def customer_totals(messages: DataFrame) -> DataFrame:
+@dataclass(frozen=True, slots=True)
+class Projection:
     """What every side does with a batch: a row for each order, to be added up by customer."""
+
+    name: str
+    columns: tuple[str, ...]  # of a message, that are read
+    add: tuple[str, ...]
+    transform: Transform
+
+
+def _summed(messages: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     order = f.from_json("data", "customer string, cents bigint").alias("order")
     return messages.select(order).select("order.customer", "order.cents", f.lit(1).alias("orders"))
 
 
-def summed_totals(messages: DataFrame) -> DataFrame:
-    """The same, added up by Spark within the batch."""
+def _counted(messages: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
-    rows = customer_totals(messages).groupBy("customer")
-    return rows.agg(f.sum("cents").alias("cents"), f.sum("orders").alias("orders"))
+    return messages.select(f.col("key").alias("customer"), f.lit(1).alias("orders"))
 
 
-def totals_pipeline(url: str, directory: Path, transform: Transform, start: int = 0) -> Pipeline:
+TOTALS = Projection("sums from JSON", ("data",), ("cents", "orders"), _summed)
+COUNTS = Projection("counts by key", ("key",), ("orders",), _counted)
+
+
+def totals_pipeline(
+    url: str, directory: Path, projection: Projection = TOTALS, start: int = 0,
+    at_once: int = MESSAGES_PER_BATCH,
+) -> Pipeline:  # fmt: skip
     """A pipeline that has never run, called as its directory, into a new table `totals`."""
     with db.connect(url) as conn:
         conn.execute("drop view if exists totals")
@@ -77,8 +91,9 @@ def totals_pipeline(url: str, directory: Path, transform: Transform, start: int 
     return Milepost(url).pipeline(
         directory.name,
         topics=["orders"],
-        sink=Upsert("totals", key=["customer"], add=["cents", "orders"]),
-        max_messages_per_batch=MESSAGES_PER_BATCH,
+        columns=projection.columns,
+        sink=Upsert("totals", key=["customer"], add=projection.add),
+        max_messages_per_batch=at_once,
         start_from=Position(0, start),
         checkpoint_dir=directory.as_uri(),
-    )(transform)
+    )(projection.transform)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.figure import Comparison, Figure
 from benchmarks.rounds import alternate, per_second
-from benchmarks.spark_log import customer_totals, fill, totals_pipeline
+from benchmarks.spark_log import TOTALS, fill, totals_pipeline
 from benchmarks.spark_session import session
 from milepost import Milepost, db
 from milepost.records import Position
@@ -59,7 +59,7 @@ def measure(bench: Workbench) -> list[Comparison]:
 
 
 def _rebuild(url: str, runs: Iterator[Path], number: int, start: int = 0) -> float:
-    pipeline = totals_pipeline(url, next(runs), customer_totals, start)
+    pipeline = totals_pipeline(url, next(runs), TOTALS, start)
     return per_second(number - start, pipeline.rebuild)
 
 

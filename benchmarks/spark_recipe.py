@@ -6,26 +6,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from benchmarks.spark_log import MESSAGES_PER_BATCH
 from benchmarks.spark_session import CORES, jdbc
 from milepost import db
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
-_TARGET = """
-create table recipe_totals (customer text primary key, cents bigint, orders bigint)
-with (fillfactor = 70)
-"""
-_STAGING = "create table recipe_staging (customer text, cents bigint, orders bigint)"
+    from benchmarks.spark_log import Projection
+
+_TARGET = "create table recipe_totals (customer text primary key, {}) with (fillfactor = 70)"
+_STAGING = "create table recipe_staging (customer text, {})"
 _MERGE = """
-insert into recipe_totals as t (customer, cents, orders)
-select customer, sum(cents), sum(orders) from recipe_staging group by customer
-on conflict (customer) do update
-set cents = t.cents + excluded.cents, orders = t.orders + excluded.orders
+insert into recipe_totals as t select customer, {} from recipe_staging group by customer
+on conflict (customer) do update set {}
 """
 
 
@@ -33,15 +28,20 @@ set cents = t.cents + excluded.cents, orders = t.orders + excluded.orders
 class Recipe:
     spark: SparkSession
     url: str
-    transform: Callable[[DataFrame], DataFrame]
+    projection: Projection
+    at_once: int
     is_tuned: bool = False  # as someone does who has read the driver's manual to its end
 
     def run(self, checkpoint: Path, start: int = 0) -> None:
         """From the start to the end of the log, into new tables."""
+        columns = ", ".join(f"{name} bigint" for name in self.projection.add)
+        staging = _STAGING.format(columns)
         with db.connect(self.url) as conn:
             conn.execute("drop table if exists recipe_totals, recipe_staging")
-            conn.execute(_TARGET)
-            conn.execute(_STAGING.replace("table", "unlogged table") if self.is_tuned else _STAGING)
+            conn.execute(_TARGET.format(columns).encode())
+            conn.execute(
+                (staging.replace("table", "unlogged table") if self.is_tuned else staging).encode()
+            )
         stream = self.spark.readStream.format("milepost").options(**self._options(start)).load()
         writer = stream.writeStream.foreachBatch(self._write).trigger(availableNow=True)
         writer.option("checkpointLocation", str(checkpoint)).start().awaitTermination()
@@ -50,8 +50,9 @@ class Recipe:
         return {
             "url": self.url,
             "topics": "orders",
+            "columns": ",".join(self.projection.columns),
             "startingPosition": str(start),
-            "maxMessagesPerTrigger": str(MESSAGES_PER_BATCH),
+            "maxMessagesPerTrigger": str(self.at_once),
             "partitions": str(CORES),  # so that both read, and both write
         }
 
@@ -59,8 +60,15 @@ class Recipe:
         address, properties = jdbc(self.url)
         if self.is_tuned:
             properties["reWriteBatchedInserts"] = "true"
-        self.transform(batch).write.option("truncate", "true").jdbc(
+        self.projection.transform(batch).write.option("truncate", "true").jdbc(
             address, "recipe_staging", mode="overwrite", properties=properties
         )
         with db.connect(self.url) as conn:
-            conn.execute(_MERGE)
+            conn.execute(self._merge().encode())
+
+    def _merge(self) -> str:
+        names = self.projection.add
+        return _MERGE.format(
+            ", ".join(f"sum({name})" for name in names),
+            ", ".join(f"{name} = t.{name} + excluded.{name}" for name in names),
+        )

@@ -10,15 +10,19 @@ from pyspark.sql import DataFrame
 
 from milepost import Milepost, SparkSettings, Upsert
 from milepost.pipeline import staging, writer
+from milepost.processors.session import Until
 from tests.pipeline import running
 
 mp = Milepost(os.environ["MILEPOST_URL"])
+# With a pause between its batches, a pipeline that is far behind has its stream all the same.
+IS_STREAM = "stream" in sys.argv
 
 
 @mp.pipeline(
     "customers",
     sink=Upsert("customers", key=["customer"], add=["total", "orders"]),
     max_messages_per_batch=20,
+    trigger="1 second" if IS_STREAM else "0 seconds",
 )
 def customers(messages: DataFrame) -> DataFrame:
     return running.per_customer(messages)
@@ -30,8 +34,8 @@ def kill() -> None:
 
 def kill_in_batch(moment: str, batch: int) -> None:
     """`staged`: all rows are copied, nothing is merged. `merged`: the transaction has committed,
-    but Spark does not know yet that the batch has ended."""
-    stage, apply = staging.Staging.stage, writer.RangeWriter.apply
+    but neither Spark nor the driver knows yet that the batch has ended."""
+    stage, merge = staging.Staging.stage, writer.RangeWriter.merge
     done = 0
 
     def staged(*arguments: object) -> staging.Staged:
@@ -40,20 +44,21 @@ def kill_in_batch(moment: str, batch: int) -> None:
             kill()
         return found
 
-    def applied(*arguments: object) -> writer.Written:
+    def merged(*arguments: object) -> writer.Written:
         nonlocal done
-        written = apply(*arguments)  # type: ignore[arg-type]  # passed on as they come
+        written = merge(*arguments)  # type: ignore[arg-type]  # passed on as they come
         if moment == "merged" and done == batch:
             kill()
         done += 1
         return written
 
     staging.Staging.stage = staged  # type: ignore[method-assign,assignment]
-    writer.RangeWriter.apply = applied  # type: ignore[method-assign,assignment]
+    writer.RangeWriter.merge = merged  # type: ignore[method-assign,assignment]
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         kill_in_batch(sys.argv[1], int(sys.argv[2]))
     config = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
-    mp.run(until="caught_up", spark=SparkSettings("local[2]", config))
+    until: Until = "stopped" if IS_STREAM else "caught_up"
+    mp.run(until=until, spark=SparkSettings("local[2]", config))

@@ -11,7 +11,8 @@ from milepost import Message, Milepost, Position
 from milepost.checkpoints import CheckpointKey, PostgresCheckpointStore
 from milepost.pipeline.arrow import RangeReader
 from milepost.pipeline.filters import EVERYTHING
-from milepost.pipeline.options import COLUMNS, complete_conninfo, parse
+from milepost.pipeline.names import COLUMNS
+from milepost.pipeline.options import complete_conninfo, parse
 from milepost.pipeline.planner import Planner
 from milepost.pipeline.ranges import Range
 from milepost.sql import LogOrder

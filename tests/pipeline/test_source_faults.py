@@ -19,7 +19,8 @@ from milepost.embedded import EmbeddedServer
 from milepost.errors import BeyondHorizon, LogRestored, RangeRemoved
 from milepost.pipeline.arrow import RangeReader
 from milepost.pipeline.filters import EVERYTHING
-from milepost.pipeline.options import COLUMNS, complete_conninfo, parse
+from milepost.pipeline.names import COLUMNS
+from milepost.pipeline.options import complete_conninfo, parse
 from milepost.pipeline.planner import Planner
 from milepost.pipeline.ranges import Range
 from milepost.sql import LogOrder

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
 
 from milepost.checkpoints import CheckpointKey
 from milepost.log import Selection, Start
+from milepost.pipeline.names import COLUMNS
 from milepost.pipeline.sinks import (
     LONGEST_NAME_BYTES,
     Append,
@@ -20,9 +21,12 @@ from milepost.pipeline.sinks import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from milepost.processors.session import Until
+
 OutputMode: TypeAlias = Literal["update", "append"]
 Function: TypeAlias = "Callable[[DataFrame], DataFrame]"
 AVAILABLE_NOW = "available_now"
+EAGER = "0 seconds"  # one batch after the other, without a pause
 
 
 class Options(TypedDict, total=False):
@@ -30,6 +34,7 @@ class Options(TypedDict, total=False):
 
     topics: Sequence[str] | None
     types: Sequence[str] | None
+    columns: Sequence[str] | None
     version: int
     trigger: str
     max_messages_per_batch: int
@@ -48,8 +53,9 @@ class PipelineOptions:
     sink: Sink
     topics: Sequence[str] | None = None
     types: Sequence[str] | None = None
+    columns: Sequence[str] | None = None  # of a message, that the function gets; None: all
     version: int = 1
-    trigger: str = "0 seconds"
+    trigger: str = EAGER
     max_messages_per_batch: int = 100_000
     stateful: bool = False
     output_mode: OutputMode = "update"
@@ -68,7 +74,17 @@ class PipelineOptions:
         if self.output_mode not in ("update", "append"):
             raise ValueError(f"output_mode is {self.output_mode!r}: expected update or append.")
         Selection(self.topics, self.types)  # refuses what it cannot mean
+        self._check_columns()
         self._check_table()
+
+    def _check_columns(self) -> None:
+        if self.columns is None:
+            return
+        known = ", ".join(COLUMNS)
+        if isinstance(self.columns, str) or not self.columns:
+            raise ValueError(f"columns is {self.columns!r}: expected a list of some of {known}.")
+        if unknown := [name for name in self.columns if name not in COLUMNS]:
+            raise ValueError(f"columns names {', '.join(unknown)}. There are: {known}.")
 
     def _check_table(self) -> None:
         table = self.table
@@ -103,6 +119,10 @@ class PipelineOptions:
         """The target as it is called; None for sinks that are not a table."""
         sink = self.sink
         return TableName.parse(sink.table) if isinstance(sink, Upsert | Append) else None
+
+    def ends(self, until: Until) -> bool:
+        """Whether it is to end when it has caught up."""
+        return until == "caught_up" or self.trigger == AVAILABLE_NOW
 
     @property
     def keeps_state(self) -> bool:

@@ -17,13 +17,14 @@ from milepost.checkpoints import Answer, PostgresCheckpointStore
 from milepost.errors import CannotRebuild, CompetingPipeline, RebuildFailed
 from milepost.log import start_position
 from milepost.pipeline.options import complete_conninfo, parse
+from milepost.pipeline.overlap import write_all
 from milepost.pipeline.planner import Planner
 from milepost.pipeline.query import QueryRun
 from milepost.pipeline.ranges import Range
 from milepost.pipeline.report import Reporter
 from milepost.pipeline.sinks import Append as AppendSink
 from milepost.pipeline.sinks import PostgresSink, Upsert
-from milepost.pipeline.stream import source_options
+from milepost.pipeline.stream import output_of, source_options
 from milepost.pipeline.writer import CheckpointMoved, RangeWriter
 from milepost.records import Position
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from milepost.db import Connection
     from milepost.pipeline.definition import Definition
+    from milepost.pipeline.writer import Written
 
 Advanced: TypeAlias = Callable[[Position], None]
 FOLLOW_SECONDS = 1.0
@@ -129,20 +131,21 @@ class RangeFill:
 
     def reach(self, aim: Position) -> None:
         while self._at < aim:
-            end = self.planner.reach(self._at, aim, self.site.max_messages)
-            self._apply(Range(self._at, end))
+            self._write_to(aim)
 
-    def _apply(self, range_: Range) -> None:
+    def _write_to(self, aim: Position) -> None:
+        ranges = self.planner.ranges(self._at, aim, self.site.max_messages)
         try:
-            written = self._writer.apply(self._output(range_), range_)
+            write_all(ranges, self._writer, self._output, lambda: None, self._merged)
         except CheckpointMoved as moved:
             self._follow(moved.answer)
-            return
         except Exception as error:
             # Its staging goes with it, under the tasks that are copying.
             if self.site.is_gone():
                 raise dropped(self.site) from error
             raise
+
+    def _merged(self, range_: Range, written: Written) -> None:
         self._at = range_.last
         self.site.reporter.batch(written)
         self.site.reporter.tick(self.site.conn, dict)
@@ -150,13 +153,9 @@ class RangeFill:
 
     def _output(self, range_: Range) -> DataFrame:
         site = self.site
-        cores = site.spark.sparkContext.defaultParallelism
-        given = source_options(
-            site.definition.options, site.url, site.schema, site.max_messages, cores
+        return output_of(
+            site.spark, site.definition, site.url, site.schema, range_, site.max_messages
         )
-        reader = site.spark.read.format("milepost").options(**given)
-        reader = reader.option("startingPosition", str(range_.after))
-        return site.definition.function(reader.option("endingPosition", str(range_.last)).load())
 
     def _follow(self, answer: Answer) -> None:
         """Somebody else had the checkpoint in hand; nothing of the range was written."""

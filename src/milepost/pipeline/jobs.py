@@ -16,6 +16,7 @@ from milepost.pipeline.columns import Column
 if TYPE_CHECKING:
     from milepost.db import Connection
     from milepost.pipeline.staging import Staged
+    from milepost.pipeline.sums import Sums
 
 _COLUMNS = {
     "content": Column("content", "text"),
@@ -61,6 +62,10 @@ class JobMerge:
     @property
     def is_ordered(self) -> bool:
         return True
+
+    @property
+    def sums(self) -> Sums | None:
+        return None
 
     def run(self, conn: Connection, staging: str, staged: Staged) -> None:
         parameters = {

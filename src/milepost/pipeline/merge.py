@@ -16,6 +16,7 @@ from milepost.errors import InvalidOutput
 from milepost.pipeline.columns import Column
 from milepost.pipeline.jobs import JobMerge, check_jobs
 from milepost.pipeline.sinks import PostgresSink, TableName, ToLog, ToQueue, Upsert
+from milepost.pipeline.sums import Sums
 from milepost.pipeline.target import find_target, prepare_target
 
 if TYPE_CHECKING:
@@ -37,6 +38,11 @@ class Merge(Protocol):
     @property
     def is_ordered(self) -> bool:
         """Whether the order of the rows matters."""
+        ...
+
+    @property
+    def sums(self) -> Sums | None:
+        """Where rows of one key may be added up before they are staged: how."""
         ...
 
     def run(self, conn: Connection, staging: str, staged: Staged) -> None: ...
@@ -88,6 +94,10 @@ class AppendMerge:
     @property
     def is_ordered(self) -> bool:
         return False
+
+    @property
+    def sums(self) -> Sums | None:
+        return None
 
     def run(self, conn: Connection, staging: str, staged: Staged) -> None:
         parameters = {
@@ -158,6 +168,13 @@ class UpsertMerge:
     @property
     def is_ordered(self) -> bool:
         return False
+
+    @property
+    def sums(self) -> Sums | None:
+        """Not with columns to set: a key that comes twice is to be refused."""
+        if self.shares.set:
+            return None
+        return Sums(tuple(_names(self.shares.key)), tuple(_names(self.shares.add)))
 
     def run(self, conn: Connection, staging: str, staged: Staged) -> None:
         parameters: dict[str, Any] = {
@@ -232,6 +249,10 @@ class MessageMerge:
     @property
     def is_ordered(self) -> bool:
         return True
+
+    @property
+    def sums(self) -> Sums | None:
+        return None
 
     def run(self, conn: Connection, staging: str, staged: Staged) -> None:
         parameters = {

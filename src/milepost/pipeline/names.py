@@ -1,13 +1,32 @@
-"""What the tables beside a pipeline's target are called. Pure."""
+"""What the columns of a message are called in Spark, and the tables beside a pipeline's target.
+Pure."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
+
+# The columns of the source, in order. `id` and the two JSON columns are texts to Spark.
+COLUMNS: Mapping[str, str] = {
+    "transaction_id": "bigint",
+    "position": "bigint",
+    "id": "string",
+    "topic": "string",
+    "key": "string",
+    "type": "string",
+    "data": "string",
+    "metadata": "string",
+    "recorded_at": "timestamp",
+}
+
+_TURN_SUFFIXES = ("", "_b")
+TURNS = len(_TURN_SUFFIXES)
 
 
-def staging_name(pipeline: str, version: int) -> str:
-    """Readable, and within PostgreSQL's 63 bytes whatever the pipeline is called."""
+def staging_name(pipeline: str, version: int, turn: int = 0) -> str:
+    """Readable, and within PostgreSQL's 63 bytes whatever the pipeline is called. There are some,
+    for so many turns: one is merged while rows are copied into the others."""
     readable = re.sub(r"[^a-z0-9]+", "_", pipeline.lower())[:32]
     digest = hashlib.sha256(pipeline.encode()).hexdigest()[:8]
-    return f"staging_{readable}_{digest}_v{version}"
+    return f"staging_{readable}_{digest}_v{version}{_TURN_SUFFIXES[turn]}"

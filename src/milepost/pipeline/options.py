@@ -14,6 +14,7 @@ from milepost import db, sql
 from milepost.checkpoints import CheckpointKey
 from milepost.errors import InvalidOption, InvalidPosition
 from milepost.pipeline.filters import EVERYTHING, Conditions
+from milepost.pipeline.names import COLUMNS
 from milepost.records import Position
 
 if TYPE_CHECKING:
@@ -22,18 +23,6 @@ if TYPE_CHECKING:
 Start: TypeAlias = "Position | datetime | CheckpointKey | Literal['earliest', 'latest']"
 End: TypeAlias = "Position | datetime | Literal['latest']"
 
-# The columns of the source, in order. `id` and the two JSON columns are texts to Spark.
-COLUMNS: Mapping[str, str] = {
-    "transaction_id": "bigint",
-    "position": "bigint",
-    "id": "string",
-    "topic": "string",
-    "key": "string",
-    "type": "string",
-    "data": "string",
-    "metadata": "string",
-    "recorded_at": "timestamp",
-}
 NAMES = (
     "url",
     "schema",

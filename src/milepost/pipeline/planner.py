@@ -23,7 +23,7 @@ from milepost.pipeline.ranges import Range
 from milepost.records import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from milepost.db import Connection
     from milepost.pipeline.filters import Conditions
@@ -35,6 +35,9 @@ _WORDS: dict[str, log.Start] = {"earliest": "beginning", "latest": "end"}
 # A rare selection is not searched for through the whole log before the first batch.
 _LEAST_WALK = 1_000_000
 _WALK_FACTOR = 10
+# A selection of nearly everything is trusted to go on so for some batches.
+_DENSE = 0.9
+_TRUSTED = 9
 
 
 @dataclass(slots=True)
@@ -44,6 +47,7 @@ class Planner:
     options: SourceOptions
     _conn: Connection | None = field(default=None, init=False, repr=False)
     _has_connected: bool = field(default=False, init=False)
+    _dense_for: int = field(default=0, init=False)  # batches
 
     def start(self) -> Position:
         """After which to read."""
@@ -84,6 +88,13 @@ class Planner:
         rows = self._limit(Range(after, newest), max_count)
         return Position(*rows[0]) if rows else newest
 
+    def ranges(self, after: Position, newest: Position, max_count: int) -> Iterator[Range]:
+        """From one to the other, so many selected messages at once, each when it is asked for."""
+        while after < newest:
+            end = self.reach(after, newest, max_count)
+            yield Range(after, end)
+            after = end
+
     def split(self, range_: Range, conditions: Conditions) -> list[Range]:
         """The range in parts, one for each task; none if it is empty."""
         narrowed = self._narrowed(range_, conditions)
@@ -115,19 +126,24 @@ class Planner:
         return found.position if found else Position.BEGINNING
 
     def _limit(self, range_: Range, max_count: int) -> list[Any]:
+        """So many messages, whoever they are for, never hold more selected ones, and are found in
+        the index alone. So the selected ones are counted only where they may be few."""
         conditions = self.options.conditions
         parameters = range_.parameters() | {"max_count": max_count}
-        if conditions.topics is None and conditions.types is None:
+        is_all = conditions.topics is None and conditions.types is None
+        if is_all or self._dense_for > 0:
+            self._dense_for -= 1
             return self._query("range_nth", parameters)
-        return self._query(
+        texts = {"topics": conditions.topics, "types": conditions.types}
+        rows = self._query(
             "range_limit",
             parameters
-            | {
-                "topics": None if conditions.topics is None else sorted(conditions.topics),
-                "types": None if conditions.types is None else sorted(conditions.types),
-                "max_walked": max(_LEAST_WALK, _WALK_FACTOR * max_count),
-            },
+            | {name: None if found is None else sorted(found) for name, found in texts.items()}
+            | {"max_walked": max(_LEAST_WALK, _WALK_FACTOR * max_count)},
         )
+        if rows and max_count >= _DENSE * Range(range_.after, Position(*rows[0])).width:
+            self._dense_for = _TRUSTED
+        return rows
 
     def _narrowed(self, range_: Range, conditions: Conditions) -> Range:
         """What a filter on position or time leaves of a range. The beginning alone follows the

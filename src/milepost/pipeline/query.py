@@ -17,6 +17,7 @@ from milepost import db, sql
 from milepost.checkpoints import Answer, PostgresCheckpointStore
 from milepost.errors import StateLost
 from milepost.log import start_position
+from milepost.pipeline.catch_up import CatchUp, may_catch_up
 from milepost.pipeline.offsets import Began, CheckpointDirectory, Resume, resume
 from milepost.pipeline.options import complete_conninfo
 from milepost.pipeline.report import ask_orders, of
@@ -85,11 +86,17 @@ class QueryRun(Stretch):
 
     def run(self, until: Until) -> None:
         """Until the query ends by itself or a stop is asked for; raises what the batch raised."""
+        self.reporter.change(self._watching, "running")
+        if self._catch_up(until):
+            if self._options.ends(until) or self.stop.is_set():
+                return
+            # Spark's directory lies behind now: a new one.
+            self._began = self._begin()
+            self.handler = self._handler()
         query = start_query(
             self.spark, self.definition, self.url, self.schema, self._directory, self._began,
             self.handler, until,
         )  # fmt: skip
-        self.reporter.change(self._watching, "running")
         try:
             self._watch(query)
         except StreamingQueryException:
@@ -98,6 +105,16 @@ class QueryRun(Stretch):
             raise
         finally:
             self._end(query)
+
+    def _catch_up(self, until: Until) -> bool:
+        """Write what lies more than a batch behind. Whether there was such."""
+        if self.handler is None or not may_catch_up(self._options, until):
+            return False
+        catching_up = CatchUp(
+            self.definition, self.url, self.schema, self.spark, self.handler.writer, self.reporter,
+            self._watching, self.stop, self._options.ends(until),
+        )  # fmt: skip
+        return catching_up.run(self._opened_at)
 
     def _watch(self, query: StreamingQuery) -> None:
         while not query.awaitTermination(LOOK_SECONDS):  # type: ignore[arg-type]  # takes floats

@@ -28,6 +28,7 @@ from milepost.errors import InvalidOption
 from milepost.pipeline import options
 from milepost.pipeline.arrow import RangeReader
 from milepost.pipeline.filters import push
+from milepost.pipeline.names import COLUMNS
 from milepost.pipeline.planner import Planner
 from milepost.pipeline.ranges import Range
 from milepost.records import Position
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from milepost.pipeline.options import SourceOptions
 
 _TYPES = {"bigint": LongType(), "string": StringType(), "timestamp": TimestampType()}
-SCHEMA = StructType([StructField(n, _TYPES[kind]) for n, kind in options.COLUMNS.items()])
+SCHEMA = StructType([StructField(n, _TYPES[kind]) for n, kind in COLUMNS.items()])
 
 
 class RangePartition(InputPartition):

@@ -3,6 +3,8 @@
 A task that is retried, or runs twice because Spark speculates, copies its rows twice. So every
 attempt has a tag of its own, and only the tags that Spark hands to the driver count: it hands on
 the output of one attempt for each partition. What the others left behind is swept out later.
+
+Where rows of one key are added up anyway, each task adds up its own before it copies them.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from milepost.db import Connection
     from milepost.pipeline.columns import Column
+    from milepost.pipeline.sums import Sums
 
 Copy: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 # Rows are gathered, then copied at once: a COPY that waits for Spark to compute is an open writing
@@ -36,18 +39,22 @@ Copy: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 CHUNK_BYTES = 32 * 1024 * 1024
 SMALL_ROWS = 2_000  # as many reach the driver sooner than a Python worker is at work
 SWEEP_ROWS = 20_000  # a merge reads past what is left over from earlier batches
-_ANSWER = pa.schema([("partition", pa.int32()), ("attempt", pa.int64()), ("rows", pa.int64())])
-_ANSWER_DDL = "partition int, attempt bigint, rows bigint"
+_ANSWER = pa.schema(
+    [("partition", pa.int32()), *((name, pa.int64()) for name in ("attempt", "rows", "copied"))]
+)
+_ANSWER_DDL = "partition int, attempt bigint, rows bigint, copied bigint"
 # A driver runs several pipelines, each in a thread of its own, over one connection.
 _through_driver = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """The attempts that count, in the order of their partitions, and their rows."""
+    """The attempts that count, in the order of their partitions; how many rows the output has, and
+    how many were copied of them."""
 
     attempts: list[int]
     rows: int
+    copied: int
 
 
 @dataclass(slots=True)
@@ -58,6 +65,7 @@ class Staging:
     schema: str
     name: str
     is_ordered: bool = False
+    sums: Sums | None = None  # where rows of one key may be added up before
     _left_over: int = field(default=0, init=False)
 
     def create(self, conn: Connection, columns: Sequence[Column]) -> None:
@@ -81,7 +89,7 @@ class Staging:
             staged = self._through_driver(df, columns)
         if staged is None:
             staged = self._on_executors(df, columns)
-        self._left_over += staged.rows
+        self._left_over += staged.copied
         return staged
 
     def _through_driver(self, df: DataFrame, columns: Sequence[Column]) -> Staged | None:
@@ -91,19 +99,25 @@ class Staging:
         if table.num_rows > SMALL_ROWS:
             return None
         if not table.num_rows:
-            return Staged([], 0)
+            return Staged([], 0, 0)
         attempt = secrets.randbits(63)
         rows = tagged(table, attempt, 0, is_ordered=False)
         with _through_driver:
             _ingest(self.conninfo, self.schema, self.name, rows)
-        return Staged([attempt], table.num_rows)
+        return Staged([attempt], table.num_rows, table.num_rows)
 
     def _on_executors(self, df: DataFrame, columns: Sequence[Column]) -> Staged:
         """One job of Spark's; nothing but tags and counts come back."""
-        copy = copy_function(self.conninfo, self.schema, self.name, is_ordered=self.is_ordered)
-        rows = converted(df, columns).mapInArrow(copy, _ANSWER_DDL).collect()
-        found = sorted((row.partition, row.attempt, row.rows) for row in rows)
-        return Staged([attempt for _, attempt, _ in found], sum(rows for *_, rows in found))
+        copy = copy_function(
+            self.conninfo, self.schema, self.name, self.sums, is_ordered=self.is_ordered
+        )
+        answers = converted(df, columns).mapInArrow(copy, _ANSWER_DDL).collect()
+        answers.sort(key=lambda row: row.partition)
+        return Staged(
+            [row.attempt for row in answers],
+            sum(row.rows for row in answers),
+            sum(row.copied for row in answers),
+        )
 
     def sweep(self, conn: Connection) -> None:
         """Empty the table if enough has gathered in it. Only between two batches of this driver;
@@ -136,17 +150,22 @@ def _expression(column: Column) -> SparkColumn:
     return source.cast("smallint").alias(column.name) if column.conversion else source
 
 
-def copy_function(conninfo: str, schema: str, staging: str, *, is_ordered: bool) -> Copy:
+def copy_function(
+    conninfo: str, schema: str, staging: str, sums: Sums | None, *, is_ordered: bool
+) -> Copy:
     """What each task runs. A closure, because Spark pickles it as a whole: the URL in it is bytes
     that no plan shows."""
 
     def copy(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        attempt, rows = secrets.randbits(63), 0
+        attempt, rows, copied = secrets.randbits(63), 0, 0
         for chunk in chunks(batches):
-            _ingest(conninfo, schema, staging, tagged(chunk, attempt, rows, is_ordered=is_ordered))
             rows += chunk.num_rows
+            fewer = chunk if sums is None else sums.of(chunk)
+            table = tagged(fewer, attempt, copied, is_ordered=is_ordered)
+            _ingest(conninfo, schema, staging, table)
+            copied += fewer.num_rows
         if rows:
-            yield answer(_partition(), attempt, rows)
+            yield answer(_partition(), attempt, rows, copied)
 
     return copy
 
@@ -176,10 +195,9 @@ def tagged(table: pa.Table, attempt: int, first_row: int, *, is_ordered: bool) -
     return table
 
 
-def answer(partition: int, attempt: int, rows: int) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(
-        [{"partition": partition, "attempt": attempt, "rows": rows}], schema=_ANSWER
-    )
+def answer(*values: int) -> pa.RecordBatch:
+    named = dict(zip(_ANSWER.names, values, strict=True))
+    return pa.RecordBatch.from_pylist([named], schema=_ANSWER)
 
 
 def _partition() -> int:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from milepost.checkpoints import Answer
 from milepost.errors import CompetingPipeline
-from milepost.pipeline.definition import AVAILABLE_NOW
 from milepost.pipeline.ranges import Range
 from milepost.pipeline.report import Orders, ask_orders
 from milepost.pipeline.sinks import Files
@@ -90,17 +89,22 @@ class BatchHandler:
             df.write.format("noop").mode("overwrite").save()
 
     def _orders(self) -> Orders:
-        """Waits for as long as the operators, or a rebuild, want the pipeline to."""
-        while (orders := self._ask()).is_held:
-            if self.stop.wait(HELD_SECONDS):
-                raise Stopping
-        return orders
+        return wait_for_orders(self.writer, self.definition.options, self.stop)
 
-    def _ask(self) -> Orders:
-        orders = ask_orders(self.writer.conn, self.definition.options, self.writer.schema)
-        if orders.epoch not in (None, self.writer.epoch):
-            raise CheckpointMoved(Answer.FENCED)  # another version was made the active one
-        return orders
+
+def wait_for_orders(writer: RangeWriter, options: PipelineOptions, stop: Event) -> Orders:
+    """Waits for as long as the operators, or a rebuild, want the pipeline to."""
+    while (orders := ask_orders(writer.conn, options, writer.schema)).is_held:
+        _refuse_swapped(writer, orders)
+        if stop.wait(HELD_SECONDS):
+            raise Stopping
+    _refuse_swapped(writer, orders)
+    return orders
+
+
+def _refuse_swapped(writer: RangeWriter, orders: Orders) -> None:
+    if orders.epoch not in (None, writer.epoch):
+        raise CheckpointMoved(Answer.FENCED)  # another version was made the active one
 
 
 def start_query(
@@ -127,7 +131,7 @@ def start_query(
         if handler is None
         else (writer.foreachBatch(handler).outputMode(options.output_mode))
     )
-    if until == "caught_up" or options.trigger == AVAILABLE_NOW:
+    if options.ends(until):
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=options.trigger).start()
 
@@ -143,6 +147,17 @@ def _read(
     return reader.option("maxMessagesPerTrigger", at_once).load()
 
 
+def output_of(
+    spark: SparkSession, definition: Definition, url: str, schema: str, range_: Range, at_once: int
+) -> DataFrame:
+    """What the pipeline's function makes of one range, read as it is."""
+    cores = spark.sparkContext.defaultParallelism
+    given = source_options(definition.options, url, schema, at_once, cores)
+    reader = spark.read.format("milepost").options(**given)
+    reader = reader.option("startingPosition", str(range_.after))
+    return definition.function(reader.option("endingPosition", str(range_.last)).load())
+
+
 def source_options(
     options: PipelineOptions, url: str, schema: str, at_once: int, cores: int
 ) -> dict[str, str]:
@@ -152,6 +167,8 @@ def source_options(
         given["topics"] = json.dumps(list(options.topics))
     if options.types is not None:
         given["types"] = json.dumps(list(options.types))
+    if options.columns is not None:
+        given["columns"] = json.dumps(list(options.columns))
     if options.partitions is not None:
         return given | {"partitions": str(options.partitions)}
     return given | {"messagesPerPartition": str(max(at_once // cores, LEAST_PER_PARTITION))}

@@ -1,14 +1,15 @@
 """Apply one range of the log to a PostgreSQL sink, exactly once.
 
-The stream and the rebuild both come here: with the range, and with the rows it gives. Executors
-stage; then one short transaction moves the checkpoint from the range's start to its end and
-merges. If the checkpoint is not where the range starts, nothing of it is written.
+The stream, catching up and the rebuild all come here: with the range, and with the rows it gives.
+Executors stage; then one short transaction moves the checkpoint from the range's start to its end
+and merges. If the checkpoint is not where the range starts, nothing of it is written.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -19,8 +20,8 @@ from milepost.db import one, translated
 from milepost.errors import CompetingPipeline
 from milepost.pipeline.columns import columns_of
 from milepost.pipeline.merge import Merge, prepare_merge
-from milepost.pipeline.names import staging_name
-from milepost.pipeline.staging import Staging
+from milepost.pipeline.names import TURNS, staging_name
+from milepost.pipeline.staging import Staged, Staging
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,7 +50,7 @@ class SparkBatch:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of a range: how many rows were staged, and how long each phase took."""
+    """What became of a range: how many rows it gave, and how long each phase took."""
 
     rows: int
     is_skipped: bool = False
@@ -57,10 +58,21 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
+class Pending:
+    """A range whose rows are staged, to be merged."""
+
+    staging: Staging
+    staged: Staged
+    merge: Merge
+    clock: _Phases
+
+
+@dataclass(frozen=True, slots=True)
 class _Prepared:
     schema_json: str
     columns: list[Column]
     merge: Merge
+    stagings: dict[int, Staging] = field(default_factory=dict)  # by turn
 
 
 @dataclass(slots=True)
@@ -74,16 +86,12 @@ class RangeWriter:
     owner: str
     schema: str
     epoch: int = 0
-    _staging: Staging = field(init=False)
     _prepared: _Prepared | None = field(default=None, init=False)
-
-    def __post_init__(self) -> None:
-        name = staging_name(self.key.processor, self.key.version)
-        self._staging = Staging(self.conninfo, self.schema, name)
 
     def clean(self) -> None:
         """Sweep out what an earlier driver left behind; it is left there if a task still copies."""
-        self._staging.clean(self.conn)
+        for turn in range(TURNS):
+            self._staging(turn).clean(self.conn)
 
     def prepare(self, df: DataFrame) -> None:
         """Make or check the target for such rows, before there are any."""
@@ -91,29 +99,51 @@ class RangeWriter:
 
     def apply(self, df: DataFrame, range_: Range, batch: SparkBatch | None = None) -> Written:
         """Write what `df` gives for the range. Raises where the checkpoint is elsewhere."""
-        clock = _Phases()
-        prepared = self._prepare(df)
-        clock.lap("prepare")
         # A batch with state must not be computed twice.
         messages = range_.width if batch is None else None
-        staged = self._staging.stage(df, prepared.columns, messages)
-        clock.lap("stage")
+        return self.merge(range_, self.staging_of(df, messages)(), batch)
+
+    def staging_of(
+        self, df: DataFrame, messages: int | None, turn: int = 0
+    ) -> Callable[[], Pending]:
+        """What stages the rows, to be called in any thread: while those of one turn are merged, the
+        other's may be staged. `messages`: about how many they come from, if that is known."""
+        clock = _Phases()
+        prepared = self._prepare(df)
+        if turn not in prepared.stagings:
+            prepared.stagings[turn] = self._staging(turn, prepared.merge)
+            prepared.stagings[turn].create(self.conn, prepared.merge.staged)
+        staging = prepared.stagings[turn]
+        clock.lap("prepare")
+
+        def stage() -> Pending:
+            clock.lap("wait")
+            staged = staging.stage(df, prepared.columns, messages)
+            clock.lap("stage")
+            return Pending(staging, staged, prepared.merge, clock)
+
+        return stage
+
+    def merge(self, range_: Range, pending: Pending, batch: SparkBatch | None = None) -> Written:
+        """Merge what is staged, and move the checkpoint over the range."""
+        staging, staged, clock = pending.staging, pending.staged, pending.clock
+        clock.lap("wait")
         try:
             with translated(self.schema), self.conn.transaction():
                 is_new = self._advance(range_, batch)
                 if is_new and staged.rows:
-                    self._check_staged(staged.attempts, staged.rows)
-                    prepared.merge.run(self.conn, self._staging.name, staged)
+                    self._check_staged(staging, staged)
+                    pending.merge.run(self.conn, staging.name, staged)
         except psycopg.Error as error:
             # Asked after the rollback, which a lost connection has not survived.
             if self.conn.closed:
                 raise
-            explained = prepared.merge.explain(error, self.conn, self._staging.name, staged)
+            explained = pending.merge.explain(error, self.conn, staging.name, staged)
             if explained is None:
                 raise
             raise explained from error
         clock.lap("merge")
-        self._staging.sweep(self.conn)
+        staging.sweep(self.conn)
         clock.lap("sweep")
         return Written(staged.rows if is_new else 0, not is_new, clock.laps_ms)
 
@@ -124,10 +154,14 @@ class RangeWriter:
         if self._prepared is None or self._prepared.schema_json != schema_json:
             columns = columns_of(self.key.processor, df.schema)
             merge = prepare_merge(self.conn, self.key, self.sink, columns, self.schema)
-            self._staging = replace(self._staging, is_ordered=merge.is_ordered)
-            self._staging.create(self.conn, merge.staged)
             self._prepared = _Prepared(schema_json, columns, merge)
         return self._prepared
+
+    def _staging(self, turn: int, merge: Merge | None = None) -> Staging:
+        name = staging_name(self.key.processor, self.key.version, turn)
+        if merge is None:
+            return Staging(self.conninfo, self.schema, name)
+        return Staging(self.conninfo, self.schema, name, merge.is_ordered, merge.sums)
 
     def _advance(self, range_: Range, batch: SparkBatch | None) -> bool:
         """Move the checkpoint first: its row lock keeps competitors out of the merge. Whether
@@ -156,8 +190,12 @@ class RangeWriter:
         name = answer.name.lower()
         raise CompetingPipeline(self.key.processor, self.owner, other, name)
 
-    def _check_staged(self, attempts: list[int], rows: int) -> None:
-        parameters = {"staging": self._staging.name, "attempts": attempts, "rows": rows}
+    def _check_staged(self, staging: Staging, staged: Staged) -> None:
+        parameters = {
+            "staging": staging.name,
+            "attempts": staged.attempts,
+            "rows": staged.copied,
+        }
         self.conn.execute(sql.query("check_staged", self.schema), parameters)
 
     def _of(self) -> dict[str, Any]:
@@ -173,5 +211,5 @@ class _Phases:
 
     def lap(self, name: str) -> None:
         now = time.perf_counter()
-        self.laps_ms[name] = round((now - self._at) * 1000, 1)
+        self.laps_ms[name] = self.laps_ms.get(name, 0.0) + round((now - self._at) * 1000, 1)
         self._at = now

@@ -640,7 +640,10 @@ begin
   if going.target_table is not null then
     execute format('drop table if exists %I.%I', going.target_schema, going.target_table);
   end if;
-  execute format('drop table if exists "milepost".%I', drop_pipeline.staging);
+  -- There may be more of them, for turns that are staged while the first is merged.
+  execute format(
+    'drop table if exists "milepost".%I, "milepost".%I', staging, staging || '_b'
+  );
   delete from "milepost".checkpoints as c
   where c.processor = drop_pipeline.pipeline and c.version = drop_pipeline.version and c.segment = 0;
   delete from "milepost".pipelines as p
@@ -1118,28 +1121,27 @@ $$;
 CREATE FUNCTION milepost.merge_upsert(staging text, target regclass, key_columns text[], key_types text[], set_columns text[], set_types text[], add_columns text[], add_types text[], attempts bigint[]) RETURNS bigint
     LANGUAGE plpgsql
     SET work_mem TO '64MB'
+    SET enable_nestloop TO 'on'
     AS $_$
 declare
   is_summed constant boolean := cardinality(set_columns) = 0;
+  all_columns constant text[] := key_columns || set_columns || add_columns;
   key_list constant text := (
     select string_agg(format('%I', c), ', ' order by n) from unnest(key_columns) with ordinality as x (c, n)
   );
   column_list constant text := (
-    select string_agg(format('%I', c), ', ' order by n)
-    from unnest(key_columns || set_columns || add_columns) with ordinality as x (c, n)
+    select string_agg(format('%I', c), ', ' order by n) from unnest(all_columns) with ordinality as x (c, n)
   );
-  key_values constant text := (
-    select string_agg(format('%I::%s', c, t), ', ' order by n)
-    from unnest(key_columns, key_types) with ordinality as x (c, t, n)
+  staged_values constant text := (
+    select string_agg(
+      format(case when is_summed and c = any(add_columns) then 'sum(%I)::%s as %1$I' else '%I::%s as %1$I' end, c, t),
+      ', ' order by n
+    )
+    from unnest(all_columns, key_types || set_types || add_types) with ordinality as x (c, t, n)
   );
-  set_values constant text := (
-    select string_agg(format(', %I::%s', c, t), '' order by n)
-    from unnest(set_columns, set_types) with ordinality as x (c, t, n)
-  );
-  add_values constant text := (
-    select string_agg(format(case when is_summed then ', sum(%I)::%s' else ', %I::%s' end, c, t), '' order by n)
-    from unnest(add_columns, add_types) with ordinality as x (c, t, n)
-  );
+  staged constant text := format('select %s from "milepost".%I where _attempt = any($1)', staged_values, staging)
+    || case when is_summed then ' group by ' || key_list else '' end;
+  -- Written for `excluded`, which both statements know.
   updates constant text := (
     select string_agg(change, ', ')
     from (
@@ -1151,15 +1153,27 @@ declare
   );
   written bigint;
 begin
-  execute format('insert into %s as t (%s)', target, column_list)
-    || ' select ' || key_values || coalesce(set_values, '') || coalesce(add_values, '')
-    || format(' from "milepost".%I where _attempt = any($1)', staging)
-    || case when is_summed then ' group by ' || key_list else '' end
-    || format(' on conflict (%s) do ', key_list)
-    || coalesce('update set ' || updates, 'nothing')
+  -- Staging has no statistics, and the planner would take it for small. Reading all of the target is
+  -- cheaper than so many descents if it is not much larger.
+  if pg_relation_size(target) between 1 and 8 * pg_relation_size(format('"milepost".%I', staging)::regclass) then
+    perform set_config('enable_nestloop', 'off', true);  -- until this function ends
+  end if;
+  execute format('merge into %s as t using (%s) as excluded on ', target, staged)
+    || (select string_agg(format('t.%I = excluded.%1$I', c), ' and ') from unnest(key_columns) as c)
+    || coalesce(' when matched then update set ' || updates, '')
+    || format(' when not matched then insert (%s) values (', column_list)
+    || (select string_agg(format('excluded.%I', c), ', ' order by n) from unnest(all_columns) with ordinality as x (c, n))
+    || ')'
   using attempts;
   get diagnostics written = row_count;
   return written;
+exception
+  when unique_violation then
+    execute format('insert into %s as t (%s) %s on conflict (%s) do ', target, column_list, staged, key_list)
+      || coalesce('update set ' || updates, 'nothing')
+    using attempts;
+    get diagnostics written = row_count;
+    return written;
 end;
 $_$;
 

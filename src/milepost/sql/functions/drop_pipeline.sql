@@ -24,7 +24,10 @@ begin
   if going.target_table is not null then
     execute format('drop table if exists %I.%I', going.target_schema, going.target_table);
   end if;
-  execute format('drop table if exists {schema}.%I', drop_pipeline.staging);
+  -- There may be more of them, for turns that are staged while the first is merged.
+  execute format(
+    'drop table if exists {schema}.%I, {schema}.%I', staging, staging || '_b'
+  );
   delete from {schema}.checkpoints as c
   where c.processor = drop_pipeline.pipeline and c.version = drop_pipeline.version and c.segment = 0;
   delete from {schema}.pipelines as p
