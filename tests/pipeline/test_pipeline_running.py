@@ -1,4 +1,4 @@
-"""How pipelines run: beside processors, until stopped, paused, through a restart of the server."""
+"""How pipelines run: beside processors, until stopped, through a restart of the server."""
 
 from __future__ import annotations
 
@@ -93,24 +93,6 @@ def test_a_stop_lets_the_batch_in_hand_finish(mp: Milepost, spark: SparkSession)
         run.runner.stop.set()
         leave.set()
     assert rows(mp, CUSTOMERS) == expected_per_customer(10)
-
-
-@pytest.mark.parametrize("order", ["append"])
-def test_a_paused_pipeline_waits_and_can_be_stopped(mp: Milepost, spark: SparkSession) -> None:
-    pipeline = mp.pipeline("customers", sink=SINK)(per_customer)
-    place(mp, 0, 10)
-    catch_up(pipeline, spark)
-    with mp.connect() as conn:
-        conn.execute("update milepost.pipelines set is_paused = true")
-    place(mp, 10, 10)
-    before = pipeline.position()
-    with running(pipeline, spark) as run:
-        wait_until(lambda: run.runner.spark.streams.active)
-    assert pipeline.position() == before
-    with mp.connect() as conn:
-        conn.execute("update milepost.pipelines set is_paused = false")
-    catch_up(pipeline, spark)
-    assert rows(mp, CUSTOMERS) == expected_per_customer(20)
 
 
 @pytest.mark.parametrize("order", ["append"])
