@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -109,18 +106,6 @@ def test_an_error_in_the_function_is_raised_as_it_is_and_reported(
     assert rows(mp, "select state, last_error from milepost.pipelines") == [
         ("failed", "ZeroDivisionError: nothing to divide by")
     ]
-
-
-@pytest.fixture
-def own_server() -> Iterator[EmbeddedServer]:
-    """Not below pytest's own directory, which other runs close to other users meanwhile."""
-    directory = Path(tempfile.mkdtemp(prefix="milepost-restart-"))
-    directory.chmod(0o755)
-    server = EmbeddedServer(directory)
-    yield server
-    server.stop()
-    shutil.rmtree((directory / "postgres").resolve(), ignore_errors=True)
-    shutil.rmtree(directory)
 
 
 @pytest.mark.timeout(400)
