@@ -41,6 +41,6 @@ def locked(url: str, table: str) -> Iterator[None]:
 
 
 def wait_for_merge(url: str, application: str) -> None:
-    """Until the merge, which has moved the checkpoint in its transaction, waits for the table."""
+    """Until somebody waits for the table who has moved the checkpoint in the same transaction."""
     with psycopg.connect(url, autocommit=True) as conn:
         wait_until(lambda: conn.execute(WAITING, [application]).fetchone())

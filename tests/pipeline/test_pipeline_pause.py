@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from milepost import Milepost, Upsert
-from milepost.pipeline import admin, stream
+from milepost import Files, Milepost, Upsert
+from milepost.pipeline import admin, query, stream
 from milepost.pipeline.report import Orders, ask_orders
 from tests.integration.cli.command import Cli
-from tests.pipeline.running import expected_per_customer, per_customer, place, rows, running
+from tests.pipeline.running import (
+    expected_per_customer,
+    parsed,
+    per_customer,
+    place,
+    rows,
+    running,
+)
 from tests.waiting import wait_until
 
 pytestmark = [
@@ -44,7 +52,8 @@ class Looks:
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
     found = Looks()
-    monkeypatch.setattr(stream, "ask_orders", found.ask)
+    for module in (stream, query):
+        monkeypatch.setattr(module, "ask_orders", found.ask)
     return found
 
 
@@ -122,3 +131,25 @@ def test_a_paused_pipeline_stops_when_asked_and_stays_paused(
         admin.set_paused(conn, "milepost", "customers", is_paused=False)
         wait_until(pipeline.caught_up)
     assert rows(mp, CUSTOMERS) == expected_per_customer(10)
+
+
+def test_files_are_paused_too_although_spark_writes_them(
+    mp: Milepost, spark: SparkSession, looks: Looks, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "orders")
+    pipeline = mp.pipeline("files", sink=Files(path))(parsed)
+    place(mp, 0, 10)
+    with running(pipeline, spark), mp.connect() as conn:
+        wait_until(pipeline.caught_up)
+        admin.set_paused(conn, "milepost", "files", is_paused=True)
+        looks.wait_for_more()
+        before = pipeline.position()
+        place(mp, 10, 10)
+        looks.wait_for_more()
+        assert pipeline.position() == before
+        admin.set_paused(conn, "milepost", "files", is_paused=False)
+        wait_until(pipeline.caught_up)
+        admin.set_paused(conn, "milepost", "files", is_paused=True)
+        looks.wait_for_more()  # and is stopped as it waits
+    totals = [row.total for row in spark.read.parquet(path).sort("total").collect()]
+    assert totals == list(range(20))

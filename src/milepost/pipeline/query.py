@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from milepost.records import Position
 
 LOOK_SECONDS = 0.2  # how soon a stop is noticed, and how often there is a look at the query
-SWAP_SECONDS = 1.0  # how soon a swap is noticed by a pipeline that has nothing to do
+ORDERS_SECONDS = 1.0  # how soon a swap is noticed by a pipeline that has nothing to do
 DIRECTORY_VARIABLE = "MILEPOST_SPARK_DIR"
 
 
@@ -85,13 +85,20 @@ class QueryRun(Stretch):
 
     def run(self, until: Until) -> None:
         """Until the query ends by itself or a stop is asked for; raises what the batch raised."""
+        is_over = False
+        while not is_over:
+            self._wait_while_held()
+            is_over = self.stop.is_set() or self._run_query(until)
+
+    def _run_query(self, until: Until) -> bool:
+        """Whether that was all; else it was ended because the operators want it to wait."""
         query = start_query(
             self.spark, self.definition, self.url, self.schema, self._directory, self._began,
             self.handler, until,
         )  # fmt: skip
         self.reporter.change(self._watching, "running")
         try:
-            self._watch(query)
+            return self._watch(query)
         except StreamingQueryException:
             if self.handler is not None and self.handler.error is not None:
                 raise self.handler.error from None
@@ -99,22 +106,37 @@ class QueryRun(Stretch):
         finally:
             self._end(query)
 
-    def _watch(self, query: StreamingQuery) -> None:
+    def _watch(self, query: StreamingQuery) -> bool:
         while not query.awaitTermination(LOOK_SECONDS):  # type: ignore[arg-type]  # takes floats
             if self.stop.is_set():
-                return
+                return True
             self._follow_files()
-            self._look_for_swap()
+            if self._look_at_orders():
+                return False
             self.reporter.tick(self._watching, lambda: spark_phases(query))
         self._follow_files()
+        return True
 
-    def _look_for_swap(self) -> None:
-        """Also while there is nothing to do: the next message is the new version's."""
-        if self.handler is None or time.monotonic() - self._looked_at < SWAP_SECONDS:
-            return
+    def _look_at_orders(self) -> bool:
+        """Whether the query is to end, for now. Also while there is nothing to do: after a swap,
+        the next message is the new version's."""
+        if time.monotonic() - self._looked_at < ORDERS_SECONDS:
+            return False
         self._looked_at = time.monotonic()
+        if self.handler is None:
+            return self._is_held()
         if self.is_swapped():
             raise CheckpointMoved(Answer.FENCED)
+        return False
+
+    def _wait_while_held(self) -> None:
+        """Our own batches wait by themselves. Spark's file sink asks nobody: its query is ended,
+        and the batch in hand is begun again when it goes on, which the sink knows how to do."""
+        while self.handler is None and self._is_held() and not self.stop.wait(LOOK_SECONDS):
+            self.reporter.tick(self._watching, dict)
+
+    def _is_held(self) -> bool:
+        return ask_orders(self._watching, self._options, self.schema).is_held
 
     def _end(self, query: StreamingQuery) -> None:
         """The batch in hand is finished first."""
