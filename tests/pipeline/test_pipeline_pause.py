@@ -52,8 +52,7 @@ class Looks:
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
     found = Looks()
-    for module in (stream, query):
-        monkeypatch.setattr(module, "ask_orders", found.ask)
+    monkeypatch.setattr(stream, "ask_orders", found.ask)
     return found
 
 
@@ -134,8 +133,10 @@ def test_a_paused_pipeline_stops_when_asked_and_stays_paused(
 
 
 def test_files_are_paused_too_although_spark_writes_them(
-    mp: Milepost, spark: SparkSession, looks: Looks, tmp_path: Path
+    mp: Milepost, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    looks = Looks()
+    monkeypatch.setattr(query, "ask_orders", looks.ask)  # no batch asks here, but the watcher
     path = str(tmp_path / "orders")
     pipeline = mp.pipeline("files", sink=Files(path))(parsed)
     place(mp, 0, 10)
