@@ -307,8 +307,18 @@ class UnknownProcessor(MilepostError):
         super().__init__(f"There is no processor {name!r}. There are: {there_are}.")
 
 
-class WaitTimedOut(ProcessorError):
-    """`wait_for` gave up before the processor had reached the position."""
+class WaitTimedOut(MilepostError):
+    """`wait_for` gave up before the processor, or pipeline, had reached the position."""
+
+    def __init__(
+        self, kind: str, name: str, position: object, checkpoint: object, timeout: float
+    ) -> None:
+        self.processor, self.position, self.checkpoint = name, position, checkpoint
+        self.timeout = timeout
+        super().__init__(
+            f"{kind.capitalize()} {name!r}: had not reached {position} after {timeout:g} s; its "
+            f"checkpoint is {checkpoint}. Is it running? See: milepost {kind}s"
+        )
 
 
 class StopTimedOut(MilepostError):

@@ -1,13 +1,17 @@
-"""One Spark session for all tests of this room: starting one takes seconds."""
+"""One Spark session for all tests of this room: starting one takes seconds. And for tests that stop
+the server, one of their own."""
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from milepost.embedded import EmbeddedServer
 from milepost.pipeline.session import spark_session
 
 SETTINGS = {
@@ -36,3 +40,19 @@ def spark_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     directory = tmp_path / "spark"
     monkeypatch.setenv("MILEPOST_SPARK_DIR", directory.as_uri())
     return directory
+
+
+@pytest.fixture
+def own_server() -> Iterator[EmbeddedServer]:
+    """Durable, as servers are; not the one of the run, which other tests use. Not below pytest's
+    own directory, which other runs close to other users meanwhile."""
+    directory = Path(tempfile.mkdtemp(prefix="milepost-restart-"))
+    directory.chmod(0o755)  # as root, the server runs as another user
+    server = EmbeddedServer(directory)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree((directory / "postgres").resolve(), ignore_errors=True)
+        shutil.rmtree(directory)

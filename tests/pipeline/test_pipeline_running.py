@@ -1,14 +1,11 @@
-"""How pipelines run: beside processors, until stopped, paused, through a restart of the server."""
+"""How pipelines run: beside processors, until stopped, through a restart of the server."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -96,24 +93,6 @@ def test_a_stop_lets_the_batch_in_hand_finish(mp: Milepost, spark: SparkSession)
 
 
 @pytest.mark.parametrize("order", ["append"])
-def test_a_paused_pipeline_waits_and_can_be_stopped(mp: Milepost, spark: SparkSession) -> None:
-    pipeline = mp.pipeline("customers", sink=SINK)(per_customer)
-    place(mp, 0, 10)
-    catch_up(pipeline, spark)
-    with mp.connect() as conn:
-        conn.execute("update milepost.pipelines set is_paused = true")
-    place(mp, 10, 10)
-    before = pipeline.position()
-    with running(pipeline, spark) as run:
-        wait_until(lambda: run.runner.spark.streams.active)
-    assert pipeline.position() == before
-    with mp.connect() as conn:
-        conn.execute("update milepost.pipelines set is_paused = false")
-    catch_up(pipeline, spark)
-    assert rows(mp, CUSTOMERS) == expected_per_customer(20)
-
-
-@pytest.mark.parametrize("order", ["append"])
 def test_an_error_in_the_function_is_raised_as_it_is_and_reported(
     mp: Milepost, spark: SparkSession
 ) -> None:
@@ -127,18 +106,6 @@ def test_an_error_in_the_function_is_raised_as_it_is_and_reported(
     assert rows(mp, "select state, last_error from milepost.pipelines") == [
         ("failed", "ZeroDivisionError: nothing to divide by")
     ]
-
-
-@pytest.fixture
-def own_server() -> Iterator[EmbeddedServer]:
-    """Not below pytest's own directory, which other runs close to other users meanwhile."""
-    directory = Path(tempfile.mkdtemp(prefix="milepost-restart-"))
-    directory.chmod(0o755)
-    server = EmbeddedServer(directory)
-    yield server
-    server.stop()
-    shutil.rmtree((directory / "postgres").resolve(), ignore_errors=True)
-    shutil.rmtree(directory)
 
 
 @pytest.mark.timeout(400)

@@ -1,4 +1,4 @@
-"""A rebuild that is killed in the middle goes on where it stopped."""
+"""A rebuild that is interrupted in the middle, by SIGKILL or Ctrl-C, goes on where it stopped."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from milepost import Milepost
+from milepost.pipeline.course import Progress
 from tests.integration.cli.command import Cli
-from tests.pipeline.rebuilding import CUSTOMERS, active_version, customers, rebuild_of
+from tests.pipeline.rebuilding import CUSTOMERS, active_version, customers, rebuild_of, tables
 from tests.pipeline.running import catch_up, expected_per_customer, place, rows
 from tests.waiting import wait_until
 
@@ -43,3 +44,27 @@ def test_a_killed_rebuild_goes_on_where_it_stopped(
     assert rebuilt.version == 2
     assert rebuilt.rows < COUNT  # what was filled before is not filled again
     assert rows(mp, CUSTOMERS) == expected_per_customer(COUNT + 10)
+
+
+def test_an_interrupted_rebuild_says_so_and_goes_on_with_the_same_version(
+    mp: Milepost, spark: SparkSession, spark_directory: Path
+) -> None:
+    pipeline = customers(mp, batch=200)
+    place(mp, 0, 200)
+    catch_up(pipeline, spark)
+    work = rebuild_of(pipeline, spark, max_messages=50)
+
+    def press_control_c(progress: Progress) -> None:
+        if progress.done == 100:
+            raise KeyboardInterrupt
+
+    work.watch = press_control_c
+    with pytest.raises(KeyboardInterrupt):
+        work.run()
+    listed = rows(mp, "select version, state, last_error from milepost.pipelines order by version")
+    assert listed == [(1, "stopped", None), (2, "stopped", None)]
+    assert active_version(mp) == 1
+    rebuilt = rebuild_of(pipeline, spark, drop=True).run()
+    assert (rebuilt.version, rebuilt.rows, rebuilt.is_old_dropped) == (2, 100, True)
+    assert rows(mp, CUSTOMERS) == expected_per_customer(200)
+    assert tables(mp) == ["customers__v2"]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -28,21 +25,6 @@ from tests.pipeline.sourcing import append, drain, numbers_in, numbers_of, strea
 from tests.waiting import wait_until
 
 append_order = pytest.mark.parametrize("order", ["append"])
-
-
-@pytest.fixture
-def own_server() -> Iterator[EmbeddedServer]:
-    """Not the one of the run: other tests use that."""
-    directory = Path(tempfile.mkdtemp(prefix="milepost-restart-"))
-    directory.chmod(0o755)  # as root, the server runs as another user
-    server = EmbeddedServer(directory)
-    server.start()
-    try:
-        yield server
-    finally:
-        server.stop()
-        shutil.rmtree((directory / "postgres").resolve(), ignore_errors=True)
-        shutil.rmtree(directory)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A pipeline as its author holds it: callable as its function, and runnable."""
+"""A pipeline as its author holds it: callable as its function, runnable, waitable."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from milepost import db
+from milepost.errors import WaitTimedOut
+from milepost.log import horizon
 from milepost.pipeline import require_spark
 from milepost.pipeline.settings import SparkSettings
 from milepost.pipeline.versions import active_of, load_versions
+from milepost.processors.segmented.progress import is_past
+from milepost.processors.waiting import holds_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from milepost.db import Connection
     from milepost.pipeline.course import Progress
     from milepost.pipeline.definition import Definition
     from milepost.pipeline.rebuild import Rebuilt
@@ -75,7 +80,37 @@ class Pipeline:
     def position(self) -> Position | None:
         """The checkpoint of its active version; None before it has ever run."""
         with db.connect(self.url) as conn:
-            active = active_of(load_versions(conn, self.name, self.schema))
+            return self._checkpoint(conn)
+
+    def caught_up(self) -> bool:
+        """Whether nothing that it reads lies between its checkpoint and the horizon."""
+        with db.connect(self.url) as conn:
+            return self._is_past(conn, horizon(conn, self.schema).position)
+
+    def wait_for(self, position: Position, timeout: float = 10.0) -> None:
+        """Return once the target shows everything up to `position`: read your own writes. Raises
+        WaitTimedOut after `timeout` seconds."""
+        with db.connect(self.url) as conn:
+            if not holds_within(lambda: self._has_passed(conn, position), timeout):
+                checkpoint = self._checkpoint(conn)
+                raise WaitTimedOut("pipeline", self.name, position, checkpoint, timeout)
+
+    def _has_passed(self, conn: Connection, position: Position) -> bool:
+        """Also where the checkpoint stands lower, if all between was filtered out. Above the
+        horizon something may still come that was not."""
+        checkpoint = self._checkpoint(conn)
+        if checkpoint is not None and checkpoint >= position:
+            return True
+        return horizon(conn, self.schema).position >= position and self._is_past(conn, position)
+
+    def _is_past(self, conn: Connection, position: Position) -> bool:
+        checkpoint, selection = self._checkpoint(conn), self.definition.options.selection
+        return checkpoint is not None and is_past(
+            conn, self.schema, selection, checkpoint, position
+        )
+
+    def _checkpoint(self, conn: Connection) -> Position | None:
+        active = active_of(load_versions(conn, self.name, self.schema))
         return None if active is None else active.checkpoint
 
     def _spark(self) -> SparkSession:

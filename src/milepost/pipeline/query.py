@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from milepost.records import Position
 
 LOOK_SECONDS = 0.2  # how soon a stop is noticed, and how often there is a look at the query
-SWAP_SECONDS = 1.0  # how soon a swap is noticed by a pipeline that has nothing to do
+ORDERS_SECONDS = 1.0  # how soon a swap is noticed by a pipeline that has nothing to do
 DIRECTORY_VARIABLE = "MILEPOST_SPARK_DIR"
 
 
@@ -87,18 +87,19 @@ class QueryRun(Stretch):
     def run(self, until: Until) -> None:
         """Until the query ends by itself or a stop is asked for; raises what the batch raised."""
         self.reporter.change(self._watching, "running")
-        if self._catch_up(until):
-            if self._options.ends(until) or self.stop.is_set():
-                return
-            # Spark's directory lies behind now: a new one.
-            self._began = self._begin()
-            self.handler = self._handler()
+        is_over = self._catch_up(until)
+        while not is_over:
+            self._wait_while_held()
+            is_over = self.stop.is_set() or self._run_query(until)
+
+    def _run_query(self, until: Until) -> bool:
+        """Whether that was all; else it was ended because the operators want it to wait."""
         query = start_query(
             self.spark, self.definition, self.url, self.schema, self._directory, self._began,
             self.handler, until,
         )  # fmt: skip
         try:
-            self._watch(query)
+            return self._watch(query)
         except StreamingQueryException:
             if self.handler is not None and self.handler.error is not None:
                 raise self.handler.error from None
@@ -107,31 +108,53 @@ class QueryRun(Stretch):
             self._end(query)
 
     def _catch_up(self, until: Until) -> bool:
-        """Write what lies more than a batch behind. Whether there was such."""
+        """Write what lies more than a batch behind. Whether that was all there is to do."""
         if self.handler is None or not may_catch_up(self._options, until):
             return False
         catching_up = CatchUp(
             self.definition, self.url, self.schema, self.spark, self.handler.writer, self.reporter,
             self._watching, self.stop, self._options.ends(until),
         )  # fmt: skip
-        return catching_up.run(self._opened_at)
+        if not catching_up.run(self._opened_at):
+            return False
+        if self._options.ends(until) or self.stop.is_set():
+            return True
+        # Spark's directory lies behind now: a new one.
+        self._began = self._begin()
+        self.handler = self._handler()
+        return False
 
-    def _watch(self, query: StreamingQuery) -> None:
+    def _watch(self, query: StreamingQuery) -> bool:
         while not query.awaitTermination(LOOK_SECONDS):  # type: ignore[arg-type]  # takes floats
             if self.stop.is_set():
-                return
+                return True
             self._follow_files()
-            self._look_for_swap()
+            if self._look_at_orders():
+                return False
             self.reporter.tick(self._watching, lambda: spark_phases(query))
         self._follow_files()
+        return True
 
-    def _look_for_swap(self) -> None:
-        """Also while there is nothing to do: the next message is the new version's."""
-        if self.handler is None or time.monotonic() - self._looked_at < SWAP_SECONDS:
-            return
+    def _look_at_orders(self) -> bool:
+        """Whether the query is to end, for now. Also while there is nothing to do: after a swap,
+        the next message is the new version's."""
+        if time.monotonic() - self._looked_at < ORDERS_SECONDS:
+            return False
         self._looked_at = time.monotonic()
+        if self.handler is None:
+            return self._is_held()
         if self.is_swapped():
             raise CheckpointMoved(Answer.FENCED)
+        return False
+
+    def _wait_while_held(self) -> None:
+        """Our own batches wait by themselves. Spark's file sink asks nobody: its query is ended,
+        and the batch in hand is begun again when it goes on, which the sink knows how to do."""
+        while self.handler is None and self._is_held() and not self.stop.wait(LOOK_SECONDS):
+            self.reporter.tick(self._watching, dict)
+
+    def _is_held(self) -> bool:
+        return ask_orders(self._watching, self._options, self.schema).is_held
 
     def _end(self, query: StreamingQuery) -> None:
         """The batch in hand is finished first."""

@@ -126,12 +126,22 @@ class Rebuild:
                 return self._reporting(conn, version, reporter)
         except Exception as error:
             self._losses = 0 if reporter.total_batches > batches else self._losses
-            if not is_passing(error) or self._losses >= MOST_LOSSES:
+            if not is_passing(error):
                 raise
             self._losses += 1
+            if self._losses > MOST_LOSSES:
+                raise self._given_up(version, error) from error
             log.warning("rebuild=%s waits: %s", self._name, error)
             time.sleep(RECONNECT.delay_seconds(self._losses, random.random()))  # noqa: S311
             return None
+
+    def _given_up(self, version: int, error: Exception) -> RebuildFailed:
+        return RebuildFailed(
+            self._name,
+            f"the server was lost {self._losses} times in a row while version {version} was filled "
+            f"({str(error)[:_LONGEST_ERROR].strip()}). Run the rebuild again when the server is "
+            "there: it goes on where it stopped.",
+        )
 
     def _reporting(
         self, conn: Connection, version: int, reporter: FollowedReporter

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from threading import Event
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,6 +12,7 @@ from milepost.log import horizon
 from milepost.processors.reset import reset
 from milepost.processors.runner import Runner
 from milepost.processors.segmented.progress import has_seen, lowest
+from milepost.processors.waiting import holds_within
 from milepost.records import Position
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 H = TypeVar("H", bound="Handler")
 R = TypeVar("R", bound="ResetHandler")
-WAIT_FIRST_SECONDS = 0.005
-WAIT_LONGEST_SECONDS = 0.1
 
 
 @dataclass(slots=True, eq=False)
@@ -81,14 +79,10 @@ class Processor:
     def wait_for(self, position: Position, timeout: float = 10.0) -> None:
         """Return once everything up to `position` has been handled: read your own writes.
         Raises WaitTimedOut after `timeout` seconds."""
-        deadline = time.monotonic() + timeout
-        wait = WAIT_FIRST_SECONDS
         with db.connect(self.url) as conn:
-            while not self._has_passed(conn, position):
-                if time.monotonic() >= deadline:
-                    raise self._timed_out(conn, position, timeout)
-                Event().wait(min(wait, max(0.0, deadline - time.monotonic())))
-                wait = min(wait * 2, WAIT_LONGEST_SECONDS)
+            if not holds_within(lambda: self._has_passed(conn, position), timeout):
+                checkpoint = self._checkpoint(conn)
+                raise WaitTimedOut("processor", self.name, position, checkpoint, timeout)
 
     def _has_passed(self, conn: Connection, position: Position) -> bool:
         """Also where the checkpoint stands lower, if all between was filtered out."""
@@ -102,13 +96,6 @@ class Processor:
 
     def _checkpoint(self, conn: Connection) -> Position | None:
         return lowest(conn, self.schema, self.definition.options.key)
-
-    def _timed_out(self, conn: Connection, position: Position, timeout: float) -> WaitTimedOut:
-        return WaitTimedOut(
-            self.name,
-            f"had not reached {position} after {timeout:g} s; its checkpoint is "
-            f"{self._checkpoint(conn)}. Is it running? See: milepost processors",
-        )
 
 
 @dataclass(frozen=True, slots=True)

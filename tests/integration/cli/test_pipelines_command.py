@@ -101,3 +101,26 @@ def test_the_last_error_and_a_silent_driver_are_listed(cli: Cli, conn: Connectio
     output = cli.run("pipelines").stdout
     assert "late v1: ValueError: a bad order" in output
     assert max(map(len, output.splitlines())) <= 80
+
+
+def test_a_listing_has_all_that_an_operator_looks_for(cli: Cli, conn: Connection) -> None:
+    conn.execute(
+        "insert into milepost.pipelines (name, version, code_version, sink, is_active, built_at,"
+        " state, rows_per_second, batches_per_second, phases_ms, reported_at) values"
+        " ('daily', 3, 3, 'append t', true, now(), 'running', 1234, 2.5,"
+        """ '{"stage": 120.4, "merge": 33.3, "spark.triggerExecution": 200}', now())"""
+    )
+    conn.execute(
+        "insert into milepost.checkpoints (processor, version, segment, transaction_id, position)"
+        " values ('daily', 3, 0, 0, 7)"
+    )
+    for command in ("pipelines", "status"):
+        output = cli.run(command).stdout.splitlines()
+        head = next(i for i, line in enumerate(output) if line.split()[:2] == ["name", "version"])
+        assert output[head].split() == [
+            "name", "version", "state", "position", "lag", "behind", "rows/s", "batches/s",
+        ]  # fmt: skip
+        row = ["daily", "3*", "running", "0:7", "0", "-", "1,234", "2.5"]
+        assert output[head + 1].split() == row
+        assert output[head + 2] == "daily v3: last batch merge 33 ms, stage 120 ms"
+    assert listed(cli, 3)["phases_ms"]["spark.triggerExecution"] == 200

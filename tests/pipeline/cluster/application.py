@@ -18,12 +18,13 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from milepost import Append, Milepost, Upsert
+from milepost import Append, Milepost, RecordedMessage, Upsert
+from milepost.db import Connection
 from milepost.pipeline.session import spark_session
 from milepost.pipeline.settings import SparkSettings, spark_settings
 from milepost.pipeline.staging import CHUNK_BYTES
 from tests.pipeline.cluster.gate import Gate
-from tests.pipeline.cluster.orders import BATCH, PARTITIONS, SEEN, SPENDING, TOPIC
+from tests.pipeline.cluster.orders import BATCH, HANDLED, PARTITIONS, SEEN, SPENDING, TOPIC
 
 # A partition's worth, and together more than a task gathers before it copies.
 HEAVY_POSITIONS = 2 * BATCH // PARTITIONS
@@ -59,6 +60,20 @@ class Application:
 
     def run_seen(self) -> None:
         self.run([SEEN])
+
+    def handle(self) -> None:
+        """An ordinary handler, in tasks: one for each of two segments."""
+        passing = self.gate.passing(HANDLED)
+
+        def note(messages: list[RecordedMessage], tx: Connection) -> None:
+            positions = [message.position.position for message in messages]
+            tx.execute("insert into handled select unnest(%s::bigint[])", [positions])
+            for position in positions:
+                passing(position, "")
+
+        mp = Milepost()
+        mp.processor(HANDLED, topics=[TOPIC], segments=2, batch_size=5_000, engine="spark")(note)
+        mp.run(until="caught_up", spark=self.spark)
 
     def orders(self, messages: DataFrame) -> DataFrame:
         """Those before the gate are heavy: what has come so far is staged while the task waits."""

@@ -29,6 +29,13 @@ SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "500",
     "spark.ui.enabled": "false",
 }
+# A second attempt at once, of whatever takes longer than the others.
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.minTaskRuntime": "100ms",
+    "spark.speculation.quantile": "0.5",
+}
 
 
 @contextmanager

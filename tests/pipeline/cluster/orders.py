@@ -12,6 +12,7 @@ BATCH = 20_000
 PARTITIONS = 4
 SEEN = "seen"
 SPENDING = "spending"
+HANDLED = "handled"
 
 # One query each over the log: what the pipelines of `application` must have made of it.
 SPENDING_QUERY = """

@@ -7,17 +7,10 @@ from milepost.db import Connection
 from milepost.pipeline.columns import ATTEMPT
 from milepost.pipeline.names import staging_name
 from tests.pipeline.cluster.daemon import kill
-from tests.pipeline.cluster.driver import ends_well, started
+from tests.pipeline.cluster.driver import SPECULATION, ends_well, started
 from tests.pipeline.cluster.gate import Gate
 from tests.pipeline.cluster.orders import SEEN, SEEN_QUERY, SPENDING_QUERY, query
 from tests.pipeline.cluster.standalone import Cluster
-
-SPECULATION = {
-    "spark.speculation": "true",
-    "spark.speculation.interval": "100ms",
-    "spark.speculation.minTaskRuntime": "100ms",
-    "spark.speculation.quantile": "0.5",
-}
 
 
 def test_an_executor_and_then_a_whole_worker_die_in_mid_batch(

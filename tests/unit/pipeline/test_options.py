@@ -58,6 +58,29 @@ def test_a_checkpoint_to_start_from(text: str, version: int) -> None:
     assert parsed.start == CheckpointKey("billing", version)
 
 
+def test_a_version_that_is_no_number_is_refused() -> None:
+    with pytest.raises(InvalidOption) as caught:
+        options(startingPosition="checkpoint", processor="billing@two")
+    assert caught.value.option == "processor"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("latest", "latest"),
+        ("17:42", Position(17, 42)),
+        ("2026-01-31T12:00:00+00:00", datetime(2026, 1, 31, 12, tzinfo=UTC)),
+    ],
+)
+def test_where_to_end(text: str, expected: object) -> None:
+    assert options(endingPosition=text).end == expected
+
+
+def test_counts_are_read() -> None:
+    parsed = options(partitions="4", messagesPerPartition="1000", retrySeconds="0")
+    assert (parsed.partitions, parsed.messages_per_partition, parsed.retry_seconds) == (4, 1000, 0)
+
+
 def test_columns_keep_their_order() -> None:
     assert options(columns="data,position").columns == ("position", "data")
 
@@ -70,15 +93,21 @@ def test_columns_keep_their_order() -> None:
         ("topics", "a,,b"),
         ("topics", "[1]"),
         ("topics", "[oops"),
+        ("types", ""),
+        ("types", '["a", ""]'),
         ("maxMessagesPerTrigger", "0"),
         ("maxMessagesPerTrigger", "many"),
         ("partitions", "-1"),
+        ("messagesPerPartition", "0"),
+        ("messagesPerPartition", "1.5"),
         ("columns", "position,colour"),
         ("startingPosition", "checkpoint"),
         ("startingPosition", "2026-01-31T12:00:00"),
         ("startingPosition", "noon"),
         ("endingPosition", "earliest"),
+        ("endingPosition", "checkpoint"),
         ("retrySeconds", "soon"),
+        ("dataAs", "variant"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_name(name: str, value: str) -> None:

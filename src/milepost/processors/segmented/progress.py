@@ -70,9 +70,16 @@ def has_seen(
 def _is_past(
     conn: Connection, schema: str, options: ProcessorOptions, standing: Standing, position: Position
 ) -> bool:
-    if standing.position >= position:
-        return True
     selection = Selection(options.topics, options.types, standing.segment)
+    return is_past(conn, schema, selection, standing.position, position)
+
+
+def is_past(
+    conn: Connection, schema: str, selection: Selection, checkpoint: Position, position: Position
+) -> bool:
+    """Whether nothing of the selection lies between a checkpoint and a position."""
+    if checkpoint >= position:
+        return True
     horizon = Horizon(position, is_held=False)
-    batch = read_batch(conn, standing.position, horizon, selection, batch_size=1, schema=schema)
+    batch = read_batch(conn, checkpoint, horizon, selection, batch_size=1, schema=schema)
     return not batch.messages

@@ -1,0 +1,46 @@
+"""Crashing a server in the middle of a merge: a lock makes the merge wait while that happens."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg import sql
+
+from milepost.embedded import EmbeddedServer
+from milepost.embedded.cluster import find
+from tests.waiting import wait_until
+
+WAITING = (
+    "select 1 from pg_stat_activity where wait_event_type = 'Lock' and application_name ~ %s"
+    " and backend_xid is not null"
+)
+
+
+def crash(server: EmbeddedServer) -> None:
+    """As `pg_ctl stop -m immediate`: what has not committed is gone, and so is what is unlogged."""
+    data = find(server.directory)
+    assert data is not None
+    pid_file = data / "postmaster.pid"
+    os.kill(int(pid_file.read_text().splitlines()[0]), signal.SIGQUIT)
+    wait_until(lambda: not pid_file.exists())
+
+
+@contextmanager
+def locked(url: str, table: str) -> Iterator[None]:
+    """Nobody else writes to the table in this block, or until the server dies."""
+    conn = psycopg.connect(url)
+    try:
+        conn.execute(sql.SQL("lock table {} in exclusive mode").format(sql.Identifier(table)))
+        yield
+    finally:
+        conn.close()
+
+
+def wait_for_merge(url: str, application: str) -> None:
+    """Until somebody waits for the table who has moved the checkpoint in the same transaction."""
+    with psycopg.connect(url, autocommit=True) as conn:
+        wait_until(lambda: conn.execute(WAITING, [application]).fetchone())
