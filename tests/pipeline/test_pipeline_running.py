@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +24,7 @@ from tests.pipeline.running import (
     rows,
     running,
 )
+from tests.server import postgres
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("spark_directory")
@@ -131,14 +130,9 @@ def test_an_error_in_the_function_is_raised_as_it_is_and_reported(
 
 @pytest.fixture
 def own_server() -> Iterator[EmbeddedServer]:
-    """Not below pytest's own directory, which other runs close to other users meanwhile."""
-    directory = Path(tempfile.mkdtemp(prefix="milepost-restart-"))
-    directory.chmod(0o755)
-    server = EmbeddedServer(directory)
-    yield server
-    server.stop()
-    shutil.rmtree((directory / "postgres").resolve(), ignore_errors=True)
-    shutil.rmtree(directory)
+    """Not the one of the run: other tests use that."""
+    with postgres() as server:
+        yield server
 
 
 @pytest.mark.timeout(400)

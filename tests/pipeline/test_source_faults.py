@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -24,6 +22,7 @@ from milepost.pipeline.planner import Planner
 from milepost.pipeline.ranges import Range
 from milepost.sql import LogOrder
 from tests.pipeline.sourcing import append, drain, numbers_in, numbers_of, stream, table, to_files
+from tests.server import postgres
 from tests.waiting import wait_until
 
 append_order = pytest.mark.parametrize("order", ["append"])
@@ -32,16 +31,9 @@ append_order = pytest.mark.parametrize("order", ["append"])
 @pytest.fixture
 def own_server() -> Iterator[EmbeddedServer]:
     """Not the one of the run: other tests use that."""
-    directory = Path(tempfile.mkdtemp(prefix="milepost-restart-"))
-    directory.chmod(0o755)  # as root, the server runs as another user
-    server = EmbeddedServer(directory)
-    server.start()
-    try:
+    with postgres() as server:
+        server.start()
         yield server
-    finally:
-        server.stop()
-        shutil.rmtree((directory / "postgres").resolve(), ignore_errors=True)
-        shutil.rmtree(directory)
 
 
 @pytest.fixture
