@@ -18,6 +18,7 @@ from milepost.errors import (
     NotMigrated,
     ReadOnlyServer,
     SchemaTooNew,
+    ServerTooOld,
 )
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ _BY_SQLSTATE: dict[str, type[MilepostError]] = {
     for kind in vars(errors).values()
     if isinstance(kind, type) and issubclass(kind, MilepostError) and kind.sqlstate is not None
 }
+OLDEST_POSTGRES = 15
 _LIBPQ_VARIABLES = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGSERVICE")
 # What the server says when a statement of ours meets a schema that is not (fully) there.
 _MISSING = (pg.UndefinedTable, pg.UndefinedFunction, pg.UndefinedColumn, pg.InvalidSchemaName)
@@ -143,6 +145,13 @@ def check_usable(conn: Connection | AsyncConnection) -> None:
         raise ConnectionUnusable("The connection is closed: nothing was written. Open a new one.")
     if conn.info.transaction_status == psycopg.pq.TransactionStatus.INERROR:
         raise failed_transaction()
+
+
+def check_server(conn: Connection) -> None:
+    """Refuse a server that would fail on our SQL somewhere in its middle."""
+    if conn.info.server_version < OLDEST_POSTGRES * 10_000:
+        major, minor = divmod(conn.info.server_version, 10_000)
+        raise ServerTooOld(f"{major}.{minor}", OLDEST_POSTGRES)
 
 
 def check_schema(conn: Connection, schema: str) -> None:

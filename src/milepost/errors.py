@@ -42,6 +42,17 @@ class InvalidSchemaName(MilepostError):
         )
 
 
+class ServerTooOld(MilepostError):
+    """A PostgreSQL older than the oldest that Milepost is tested on."""
+
+    def __init__(self, found: str, needed: int) -> None:
+        self.found, self.needed = found, needed
+        super().__init__(
+            f"The server is PostgreSQL {found}, and Milepost needs {needed} or newer: nothing was "
+            "changed. Upgrade the server, or connect to another one."
+        )
+
+
 class NotMigrated(MilepostError):
     """The database has no Milepost schema, or an older one than this code needs."""
 
