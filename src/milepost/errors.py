@@ -53,6 +53,14 @@ class ServerTooOld(MilepostError):
         )
 
 
+class UnfitPooler(MilepostError):
+    """A pooler stands between us and the server, and keeps less for us than we rely on."""
+
+    def __init__(self, what: str, remedy: str) -> None:
+        self.what, self.remedy = what, remedy
+        super().__init__(f"{what}. {remedy}")
+
+
 class NotMigrated(MilepostError):
     """The database has no Milepost schema, or an older one than this code needs."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from milepost import db
 from milepost.pipeline import require_spark
+from milepost.pipeline.options import refuse_pooled
 from milepost.pipeline.settings import SparkSettings
 from milepost.pipeline.versions import active_of, load_versions
 
@@ -79,6 +80,7 @@ class Pipeline:
         return None if active is None else active.checkpoint
 
     def _spark(self) -> SparkSession:
+        refuse_pooled(self.url)  # before Spark is started
         return started_session(self.settings)
 
 

@@ -19,6 +19,7 @@ from milepost import db
 from milepost.log import Reader, horizon, start_position
 from milepost.log.pace import Pace
 from milepost.processors.colour import EventLoop
+from milepost.processors.parking import refuse_pooled
 from milepost.processors.report import ORDERS_SECONDS, Reporter
 from milepost.processors.segmented.board import Board
 from milepost.processors.segmented.claims import Claim, Claims
@@ -122,6 +123,7 @@ class SegmentedSession(Stretch):
         for conn in (self._conn, reading, keeping):
             db.detect_dead_peers(conn)
         db.check_schema(self._conn, self.schema)
+        refuse_pooled(options, self._conn)
         has_reset_handlers = bool(self.definition.reset_handlers)
         mode = self.definition.mode
         self.reporter.register(self._conn, has_reset_handlers=has_reset_handlers, mode=mode)
