@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
@@ -35,46 +36,71 @@ auth_type = any
 """
 
 
-@contextmanager
-def pgbouncer(server: TestServer, mode: str, sessions: int = SESSIONS) -> Iterator[TestServer]:
-    """The server, as it is reached through PgBouncer."""
-    with open_directory() as directory:
-        place = directory / "postgres"  # where our own server has its data, PgBouncer has its own
-        account = account_for_new_data()
-        account.make_private_directory(place)
-        process = start(server, mode, sessions, place)
+@dataclass(slots=True)
+class PgBouncer:
+    """A PgBouncer, and through it the server."""
+
+    place: Path
+    server: TestServer
+    _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+
+    def url(self, database: str) -> str:
+        return make_conninfo(self.server.url(database), host=str(self.place), port=PORT)
+
+    def start(self) -> None:
+        self._process = run(program(), "--quiet", str(self.place / "pgbouncer.ini"))
+        wait_until(self._answers)
+
+    def kill(self) -> None:
+        """Its clients and the server lose their connections, without a word."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def configure(self, mode: str, sessions: int) -> None:
+        file = self.place / "pgbouncer.ini"
+        location = location_of(self.server.base_url)
+        file.write_text(
+            CONFIGURATION.format(
+                server=location, mode=mode, sessions=sessions, port=PORT, directory=self.place
+            )
+        )
+        file.chmod(0o644)
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, "PgBouncer has ended"
         try:
-            through = make_conninfo(server.base_url, host=str(place), port=PORT, hostaddr="")
-            wait_until(lambda: answers(through, process))
-            yield TestServer(through)
+            psycopg.connect(self.url("postgres"), prepare_threshold=None).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+
+@contextmanager
+def pgbouncer(server: TestServer, mode: str, sessions: int = SESSIONS) -> Iterator[PgBouncer]:
+    with open_directory() as directory:
+        place = directory / "pgbouncer"
+        account_for_new_data().make_private_directory(place)
+        made = PgBouncer(place, server)
+        made.configure(mode, sessions)
+        made.start()
+        try:
+            yield made
         finally:
-            process.terminate()
-            process.wait()
+            made.kill()
 
 
-def start(server: TestServer, mode: str, sessions: int, place: Path) -> subprocess.Popen[bytes]:
-    file = place / "pgbouncer.ini"
-    file.write_text(
-        CONFIGURATION.format(
-            server=location(server.base_url),
-            mode=mode,
-            sessions=sessions,
-            port=PORT,
-            directory=place,
-        )
-    )
-    file.chmod(0o644)
+def run(*command: str) -> subprocess.Popen[bytes]:
+    """As the account of the server: it alone may use its socket, and PgBouncer refuses root."""
     account = account_for_new_data()
-    with (place / "log").open("wb") as log:
-        return subprocess.Popen(
-            [program(), "--quiet", str(file)],
-            stdout=log,
-            stderr=log,
-            cwd="/",
-            user=None if account.is_us else account.uid,
-            group=None if account.is_us else account.gid,
-            extra_groups=None if account.is_us else [],
-        )
+    return subprocess.Popen(
+        command,
+        cwd="/",
+        user=None if account.is_us else account.uid,
+        group=None if account.is_us else account.gid,
+        extra_groups=None if account.is_us else [],
+    )
 
 
 def program() -> str:
@@ -84,17 +110,8 @@ def program() -> str:
     return found
 
 
-def location(url: str) -> str:
-    """Where the server is, in PgBouncer's words; the databases are the clients' choice."""
+def location_of(url: str) -> str:
+    """Where the server is, in PgBouncer's words; the database is what the client says."""
     parts = conninfo_to_dict(url)
     names = ("host", "port", "user", "password")
     return " ".join(f"{name}={parts[name]}" for name in names if parts.get(name))
-
-
-def answers(url: str, process: subprocess.Popen[bytes]) -> bool:
-    assert process.poll() is None, "PgBouncer has ended"
-    try:
-        psycopg.connect(url, prepare_threshold=None).close()
-    except psycopg.OperationalError:
-        return False
-    return True

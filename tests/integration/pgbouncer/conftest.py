@@ -11,7 +11,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from milepost import Milepost, db
 from milepost.db import Connection
-from tests.pgbouncer import SESSIONS, pgbouncer
+from tests.pgbouncer import SESSIONS, PgBouncer, pgbouncer
 from tests.server import TestServer
 
 # Nothing may be left in a session that the next client gets, but what PgBouncer sets itself and
@@ -32,13 +32,13 @@ TRACES = """
 
 
 @pytest.fixture(scope="package")
-def bouncer(server: TestServer) -> Iterator[TestServer]:
+def bouncer(server: TestServer) -> Iterator[PgBouncer]:
     with pgbouncer(server, "transaction") as through:
         yield through
 
 
 @pytest.fixture
-def unmarked_url(bouncer: TestServer, url: str) -> str:
+def unmarked_url(bouncer: PgBouncer, url: str) -> str:
     """Of the test's database, without a word about PgBouncer."""
     through = bouncer.url(str(conninfo_to_dict(url)["dbname"]))
     open_all_sessions(through)

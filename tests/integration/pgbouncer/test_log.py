@@ -13,7 +13,7 @@ from milepost import Message, Milepost, append, db
 from milepost.db import Connection
 from milepost.sql import LogOrder
 from tests.integration.cli.command import Cli
-from tests.pgbouncer import SESSIONS
+from tests.pgbouncer import SESSIONS, PgBouncer
 from tests.server import TestServer
 from tests.waiting import wait_until
 
@@ -109,7 +109,7 @@ def test_commands_take_such_a_url(pooled_url: str, pooled: Milepost) -> None:
 
 
 def test_a_database_is_migrated_through_it(
-    bouncer: TestServer, server: TestServer, order: LogOrder
+    bouncer: PgBouncer, server: TestServer, order: LogOrder
 ) -> None:
     name = server.create_database("empty")
     try:
