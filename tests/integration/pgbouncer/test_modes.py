@@ -9,10 +9,10 @@ from psycopg.conninfo import conninfo_to_dict
 
 from milepost import Job, Message, Milepost, RecordedMessage, TakenJob
 from milepost.db import Connection
-from milepost.errors import UnfitPooler
+from milepost.errors import UnfitPooler, UnsafeIsolation
 from milepost.sql import LogOrder
 from tests.integration.queue.working import working
-from tests.pgbouncer import pgbouncer
+from tests.pgbouncer import PgBouncer, pgbouncer
 from tests.server import TestServer
 from tests.waiting import wait_until
 
@@ -33,6 +33,16 @@ def test_a_url_that_does_not_tell_of_transaction_mode_is_answered_with_what_to_a
 ) -> None:
     with pytest.raises(UnfitPooler, match=r"without what we had prepared.*\?pgbouncer=true"):
         read_again_and_again(Milepost(unmarked_url))
+
+
+def test_another_isolation_by_default_is_refused(
+    bouncer: PgBouncer, url: str, conn: Connection
+) -> None:
+    name = conn.info.dbname
+    conn.execute(f"alter database {name} set default_transaction_isolation = serializable")
+    mp = Milepost(f"{bouncer.url(name)} pgbouncer=true")
+    with pytest.raises(UnsafeIsolation, match="Read in READ COMMITTED"):
+        list(mp.read())
 
 
 def of_mode(server: TestServer, url: str, mode: str) -> Iterator[str]:
