@@ -216,6 +216,8 @@ class SegmentedSession(Stretch):
         feed, (here, _) = self._board.position, self._board.epochs()
         if here and (feed is None or feed < self._target):
             return False
+        if not self._board.is_drained():
+            return False  # claimed meanwhile, by the keeper: not all of them are where the feed is
         options = self._options
         return self._board.flush() and has_seen(
             self._conn, self.schema, options, self._target, besides=here
