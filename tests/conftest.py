@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from milepost import Milepost, db, migrate
 from milepost.db import Connection
-from milepost.embedded import EmbeddedServer
 from milepost.sql import LogOrder
-from tests.server import TestServer
+from tests.server import TestServer, postgres
 
 # Beyond the defaults: what the tests of prepared transactions and of many writers need; and what
 # making a database for each test costs. Tests that crash a server have one of their own, durable.
@@ -28,20 +24,12 @@ SETTINGS = {
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[TestServer]:
-    """The server under test: MILEPOST_TEST_URL, or an embedded one that ends with the run."""
+    """MILEPOST_TEST_URL, or one that ends with the run (MILEPOST_TEST_POSTGRES says which)."""
     if url := os.environ.get("MILEPOST_TEST_URL"):
         yield TestServer(url)
         return
-    directory = Path(tempfile.mkdtemp(prefix="milepost-tests-"))
-    # Ours to open: as root, PostgreSQL runs as another user, who must reach its data.
-    directory.chmod(0o755)
-    embedded = EmbeddedServer(directory, settings=SETTINGS)
-    try:
-        yield TestServer(embedded.start())
-    finally:
-        embedded.stop()
-        shutil.rmtree((directory / "postgres").resolve(), ignore_errors=True)
-        shutil.rmtree(directory)
+    with postgres(SETTINGS) as own:
+        yield TestServer(own.start())
 
 
 @pytest.fixture(scope="session")

@@ -1,13 +1,28 @@
-"""The server that a run of the tests works on."""
+"""The server that a run of the tests works on, and those that single tests have to themselves."""
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from uuid import uuid4
 
 import psycopg
+import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
+
+from milepost.embedded import EmbeddedServer
+from milepost.errors import EmbeddedError
+
+# A version that the wheel carries (16), or the directory of an installed PostgreSQL's programs.
+CHOSEN = os.environ.get("MILEPOST_TEST_POSTGRES", "18")
 
 
 @dataclass(frozen=True)
@@ -35,3 +50,47 @@ class TestServer:
     def execute(self, statement: sql.Composed) -> None:
         with psycopg.connect(self.base_url, autocommit=True) as conn:
             conn.execute(statement)
+
+
+def postgres_in(directory: Path, settings: Mapping[str, str] | None = None) -> EmbeddedServer:
+    """A server of the version that this run is to test."""
+    if CHOSEN.isdigit():
+        return EmbeddedServer(directory, int(CHOSEN), settings or {})
+    programs = Path(CHOSEN)
+    said = subprocess.run([programs / "postgres", "--version"], capture_output=True, text=True)
+    version = re.search(r"PostgreSQL\) (\d+)", said.stdout)
+    if version is None:
+        raise ValueError(f"MILEPOST_TEST_POSTGRES: no PostgreSQL answers in {programs}: {said}")
+    return EmbeddedServer(directory, int(version[1]), settings or {}, programs)
+
+
+def program_of_server(name: str) -> Path:
+    """One of that version's programs; a test that needs one that is not there is skipped."""
+    try:
+        return postgres_in(Path()).bin(name)
+    except EmbeddedError as exc:
+        pytest.skip(str(exc))
+
+
+@contextmanager
+def postgres(settings: Mapping[str, str] | None = None) -> Iterator[EmbeddedServer]:
+    """The same in a directory of its own, which ends with it; to be started."""
+    with open_directory() as directory:
+        server = postgres_in(directory, settings)
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+@contextmanager
+def open_directory() -> Iterator[Path]:
+    """A place for a server. Not below pytest's own directory, which other runs close meanwhile."""
+    directory = Path(tempfile.mkdtemp(prefix="milepost-tests-"))
+    # Ours to open: as root, PostgreSQL runs as another user, who must reach its data.
+    directory.chmod(0o755)
+    try:
+        yield directory
+    finally:
+        shutil.rmtree((directory / "postgres").resolve(), ignore_errors=True)
+        shutil.rmtree(directory)

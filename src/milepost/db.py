@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -18,6 +19,8 @@ from milepost.errors import (
     NotMigrated,
     ReadOnlyServer,
     SchemaTooNew,
+    ServerTooOld,
+    UnfitPooler,
 )
 
 if TYPE_CHECKING:
@@ -33,14 +36,22 @@ _BY_SQLSTATE: dict[str, type[MilepostError]] = {
     for kind in vars(errors).values()
     if isinstance(kind, type) and issubclass(kind, MilepostError) and kind.sqlstate is not None
 }
+OLDEST_POSTGRES = 15
 _LIBPQ_VARIABLES = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGSERVICE")
+# Our own parameter: `?pgbouncer=true` or `&pgbouncer=true` in a URL, a word among key=value pairs.
+# The first of several takes the separator behind it along, so that its `?` stays.
+_PGBOUNCER = re.compile(
+    r"(?<=\?)pgbouncer=true(?:&|$)|&pgbouncer=true(?=&|$)|(?<!\S)pgbouncer=true(?!\S)"
+)
 # What the server says when a statement of ours meets a schema that is not (fully) there.
 _MISSING = (pg.UndefinedTable, pg.UndefinedFunction, pg.UndefinedColumn, pg.InvalidSchemaName)
 
 
 def connect(url: str, *, application_name: str = "milepost") -> Connection:
     """A new connection in autocommit mode and READ COMMITTED; `conn.transaction()` opens a
-    transaction."""
+    transaction. Where the URL says `pgbouncer=true`, as `connect_pooled`."""
+    if leads_to_pgbouncer(url):
+        return connect_pooled(url, application_name=application_name)
     conn = psycopg.connect(conninfo(url, application_name), autocommit=True)
     conn.execute(sql.query("session_read_committed"))
     return conn
@@ -54,6 +65,8 @@ def connect_pooled(url: str, *, application_name: str = "milepost") -> Connectio
 
 async def connect_async(url: str, *, application_name: str = "milepost") -> AsyncConnection:
     """The same for coroutines, on the event loop that runs this."""
+    if leads_to_pgbouncer(url):
+        return await connect_pooled_async(url, application_name=application_name)
     conn = await psycopg.AsyncConnection.connect(conninfo(url, application_name), autocommit=True)
     await conn.execute(sql.query("session_read_committed"))
     return conn
@@ -64,25 +77,41 @@ async def connect_pooled_async(url: str, *, application_name: str) -> AsyncConne
     return await psycopg.AsyncConnection.connect(info, autocommit=True, prepare_threshold=None)
 
 
+def is_pooled(conn: Connection | AsyncConnection) -> bool:
+    """Whether each transaction may meet another session of the server's. Whoever connects through
+    a pooler tells psycopg so by this setting, here and in programs that bring a connection."""
+    return conn.prepare_threshold is None
+
+
 def detect_dead_peers(conn: Connection) -> None:
-    """Let the server notice that we are gone, and free the locks of our transaction."""
+    """Let the server notice that we are gone, and free the locks of our transaction. Behind a
+    pooler the pooler does: it ends the server's session with ours."""
+    if is_pooled(conn):
+        return
     with suppress(pg.InvalidParameterValue):  # on platforms that cannot watch a connection
         conn.execute(sql.query("session_keepalives"))
 
 
 async def detect_dead_peers_async(conn: AsyncConnection) -> None:
+    if is_pooled(conn):
+        return
     with suppress(pg.InvalidParameterValue):
         await conn.execute(sql.query("session_keepalives"))
 
 
+def leads_to_pgbouncer(url: str) -> bool:
+    return _PGBOUNCER.search(url) is not None
+
+
 def conninfo(url: str, application_name: str = "milepost") -> str:
-    """The URL checked and completed. libpq quotes a URL it cannot parse, password and all,
-    hence `from None`."""
+    """The URL checked and completed, for libpq, which does not know `pgbouncer=true`. It quotes
+    a URL it cannot parse, password and all, hence `from None`."""
+    known = _PGBOUNCER.sub("", url)
     try:
-        complete = make_conninfo(url, fallback_application_name=application_name)
+        complete = make_conninfo(known, fallback_application_name=application_name)
     except psycopg.ProgrammingError:
         raise InvalidUrl from None
-    if _is_ambiguous(url, conninfo_to_dict(complete)):
+    if _is_ambiguous(known, conninfo_to_dict(complete)):
         raise InvalidUrl
     return complete
 
@@ -128,6 +157,23 @@ def translate(exc: psycopg.Error, schema: str) -> MilepostError | None:
         )
     if isinstance(exc, pg.InFailedSqlTransaction):
         return failed_transaction()
+    return _unfit_pooler(exc)
+
+
+def _unfit_pooler(exc: psycopg.Error) -> UnfitPooler | None:
+    if isinstance(exc, pg.InvalidSqlStatementName | pg.DuplicatePreparedStatement):
+        return UnfitPooler(
+            "A pooler (PgBouncer in transaction mode?) gave us another session of the server's, "
+            f"without what we had prepared: {exc.diag.message_primary}",
+            "Add pgbouncer=true to the URL, as in postgresql://host:6432/database?pgbouncer=true, "
+            "or connect to the server itself.",
+        )
+    if isinstance(exc, pg.ProtocolViolation) and "statement pooling" in str(exc):
+        return UnfitPooler(
+            "PgBouncer is in statement mode, which has no transactions: nothing was written",
+            "Set pool_mode = transaction (or session) for this database, or connect to the server "
+            "itself.",
+        )
     return None
 
 
@@ -145,6 +191,13 @@ def check_usable(conn: Connection | AsyncConnection) -> None:
         raise failed_transaction()
 
 
+def check_server(conn: Connection) -> None:
+    """Refuse a server that would fail on our SQL somewhere in its middle."""
+    if conn.info.server_version < OLDEST_POSTGRES * 10_000:
+        major, minor = divmod(conn.info.server_version, 10_000)
+        raise ServerTooOld(f"{major}.{minor}", OLDEST_POSTGRES)
+
+
 def check_schema(conn: Connection, schema: str) -> None:
     """Refuse a schema that is missing, older or newer than this code."""
     needed = sql.migrations()[-1].number
@@ -158,9 +211,9 @@ def check_schema(conn: Connection, schema: str) -> None:
 def applied_number(conn: Connection, schema: str) -> int | None:
     """The number of the last migration applied; None where Milepost has never been."""
     try:
-        with conn.transaction():
+        with translated(schema), conn.transaction():
             row = conn.execute(sql.query("applied_number", schema)).fetchone()
-    except (pg.UndefinedTable, pg.InvalidSchemaName):
+    except NotMigrated:
         return None
     return None if row is None else row[0]
 

@@ -42,6 +42,25 @@ class InvalidSchemaName(MilepostError):
         )
 
 
+class ServerTooOld(MilepostError):
+    """A PostgreSQL older than the oldest that Milepost is tested on."""
+
+    def __init__(self, found: str, needed: int) -> None:
+        self.found, self.needed = found, needed
+        super().__init__(
+            f"The server is PostgreSQL {found}, and Milepost needs {needed} or newer: nothing was "
+            "changed. Upgrade the server, or connect to another one."
+        )
+
+
+class UnfitPooler(MilepostError):
+    """A pooler stands between us and the server, and keeps less for us than we rely on."""
+
+    def __init__(self, what: str, remedy: str) -> None:
+        self.what, self.remedy = what, remedy
+        super().__init__(f"{what}. {remedy}")
+
+
 class NotMigrated(MilepostError):
     """The database has no Milepost schema, or an older one than this code needs."""
 

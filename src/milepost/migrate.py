@@ -44,6 +44,7 @@ def migrate(
 def plan(conn: Connection, schema: str, order: LogOrder | None = None) -> list[Step]:
     """The steps that are pending, in order. The functions travel with the last migration, so
     that no moment shows new tables with old functions."""
+    db.check_server(conn)
     found = db.applied_number(conn, schema) or 0
     known = sql.migrations()[-1].number
     if found > known:

@@ -12,7 +12,13 @@ from psycopg import sql as pgsql
 
 from milepost import Message, Milepost, append, db, log, migrate, sql
 from milepost.db import Connection
-from milepost.errors import InvalidSchemaName, NotMigrated, OrderIsFixed, SchemaTooNew
+from milepost.errors import (
+    InvalidSchemaName,
+    NotMigrated,
+    OrderIsFixed,
+    SchemaTooNew,
+    ServerTooOld,
+)
 from milepost.migrate import Step
 from milepost.sql import LogOrder, Migration
 
@@ -51,6 +57,22 @@ def test_the_numbers_of_the_migrations_have_no_gap() -> None:
 def test_append_order_is_the_default(empty: Connection) -> None:
     migrate.migrate(empty)
     assert empty.execute("select log_order from milepost.log").fetchall() == [("append",)]
+
+
+def test_a_server_that_is_too_old_is_refused_before_anything_is_written(
+    empty: Connection, empty_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No such server is at hand in every run, so what is too old is raised above this one."""
+    monkeypatch.setattr(db, "OLDEST_POSTGRES", 99)
+    mp = Milepost(empty_database)
+    for attempt in (mp.migrate, mp.pending_migrations):
+        with pytest.raises(
+            ServerTooOld, match=r"is PostgreSQL \d\d\.\d+, and .* needs 99"
+        ) as caught:
+            attempt()
+        major, minor = divmod(empty.info.server_version, 10_000)
+        assert (caught.value.found, caught.value.needed) == (f"{major}.{minor}", 99)
+    assert db.applied_number(empty, "milepost") is None
 
 
 def test_ten_processes_may_migrate_at_once(empty_database: str, empty: Connection) -> None:

@@ -3,8 +3,6 @@ the server, one of their own."""
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from milepost.embedded import EmbeddedServer
 from milepost.pipeline.session import spark_session
+from tests.server import postgres
 
 SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
@@ -44,15 +43,7 @@ def spark_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def own_server() -> Iterator[EmbeddedServer]:
-    """Durable, as servers are; not the one of the run, which other tests use. Not below pytest's
-    own directory, which other runs close to other users meanwhile."""
-    directory = Path(tempfile.mkdtemp(prefix="milepost-restart-"))
-    directory.chmod(0o755)  # as root, the server runs as another user
-    server = EmbeddedServer(directory)
-    server.start()
-    try:
+    """Durable, as servers are; not the one of the run, which other tests use."""
+    with postgres() as server:
+        server.start()
         yield server
-    finally:
-        server.stop()
-        shutil.rmtree((directory / "postgres").resolve(), ignore_errors=True)
-        shutil.rmtree(directory)

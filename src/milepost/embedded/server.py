@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from milepost.embedded import binaries, cluster, socket_place
-from milepost.embedded.account import account_for_new_data, account_owning
+from milepost.embedded.account import Account, account_for_new_data, account_owning
 from milepost.embedded.postmaster import Postmaster, Status
 from milepost.errors import EmbeddedError
 
@@ -20,12 +20,14 @@ class EmbeddedServer:
     """A PostgreSQL whose data live in `directory`, shared by every process that names it.
 
     It outlives the process that started it, until `stop`. `settings` count for the process
-    that really starts it; a server that runs already keeps its own.
+    that really starts it; a server that runs already keeps its own. `programs` is the directory
+    of an installed PostgreSQL of that version, to use instead of the wheel's.
     """
 
     directory: Path = Path(".milepost")
     version: int = 18
     settings: Mapping[str, str] = field(default_factory=dict, hash=False)
+    programs: Path | None = None
 
     def __post_init__(self) -> None:
         # Resolved now: the same server must be meant after the process changes its directory.
@@ -53,7 +55,7 @@ class EmbeddedServer:
             postmaster = self._postmaster()
             if postmaster is None or postmaster.status(self.bin("pg_isready")) is Status.STOPPED:
                 return False
-            postmaster.stop(self._programs(postmaster) / "pg_ctl")
+            postmaster.stop(self._programs_for(postmaster.account) / "pg_ctl")
             return True
 
     def url(self, database: str = "postgres") -> str | None:
@@ -72,7 +74,7 @@ class EmbeddedServer:
 
     def bin(self, program: str) -> Path:
         """The path of one of PostgreSQL's programs, such as `pg_dump`, of this version."""
-        path = binaries.bundled(self.version) / program
+        path = (self.programs or binaries.bundled(self.version)) / program
         if not path.exists():
             raise EmbeddedError(f"PostgreSQL {self.version} in {path.parent} has no {program}")
         return path
@@ -87,19 +89,20 @@ class EmbeddedServer:
         postmaster = self._postmaster() or self._create()
         cluster.require_version(postmaster.data, self.version)
         if postmaster.settled(self.bin("pg_isready")) is Status.STOPPED:
-            postmaster.start(self._programs(postmaster) / "pg_ctl", self.settings)
+            pg_ctl = self._programs_for(postmaster.account) / "pg_ctl"
+            postmaster.start(pg_ctl, self.settings)
 
     def _create(self) -> Postmaster:
         account = account_for_new_data()
-        programs = binaries.runnable_by(account, self.version)
-        return Postmaster(cluster.create(self.directory, account, programs / "initdb"), account)
+        initdb = self._programs_for(account) / "initdb"
+        return Postmaster(cluster.create(self.directory, account, initdb), account)
 
     def _postmaster(self) -> Postmaster | None:
         data = cluster.find(self.directory)
         return None if data is None else Postmaster(data, account_owning(data))
 
-    def _programs(self, postmaster: Postmaster) -> Path:
-        return binaries.runnable_by(postmaster.account, self.version)
+    def _programs_for(self, account: Account) -> Path:
+        return self.programs or binaries.runnable_by(account, self.version)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

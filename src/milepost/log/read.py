@@ -11,7 +11,7 @@ import orjson
 from psycopg.types.json import set_json_loads
 
 from milepost import sql
-from milepost.db import one, translated
+from milepost.db import is_pooled, one, translated
 from milepost.errors import UnreadableJson
 from milepost.log.pace import Pace
 from milepost.records import Position, RecordedMessage, Segment
@@ -151,7 +151,10 @@ class Reader:
                 self.wait(wait_seconds)
 
     def listen(self) -> None:
-        """Subscribe to the wake-ups of the log. They are hints: the reader polls as well."""
+        """Subscribe to the wake-ups of the log. They are hints: the reader polls as well, and only
+        polls behind a pooler, where another client would get them."""
+        if is_pooled(self.conn):
+            return
         with translated(self.schema):
             self.conn.execute(sql.query("listen", self.schema))
 

@@ -90,8 +90,19 @@ def complete_conninfo(url: str | None, environ: Mapping[str, str]) -> str:
         raise InvalidOption(
             "url", "is missing: pass it, or set MILEPOST_URL or PGHOST for the driver."
         )
+    refuse_pooled(given)
     parts = _libpq_variables(environ) | conninfo_to_dict(db.conninfo(given, "milepost-spark"))
     return make_conninfo("", **parts)
+
+
+def refuse_pooled(url: str) -> None:
+    """Readers and the driver keep settings in their sessions."""
+    if db.leads_to_pgbouncer(url):
+        raise InvalidOption(
+            "url",
+            "says pgbouncer=true, but Spark needs sessions of its own: connect to the server "
+            "itself, or through a pooler in session mode.",
+        )
 
 
 def _libpq_variables(environ: Mapping[str, str]) -> dict[str, str | int | None]:

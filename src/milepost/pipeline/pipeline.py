@@ -11,6 +11,7 @@ from milepost import db
 from milepost.errors import WaitTimedOut
 from milepost.log import horizon
 from milepost.pipeline import require_spark
+from milepost.pipeline.options import refuse_pooled
 from milepost.pipeline.settings import SparkSettings
 from milepost.pipeline.versions import active_of, load_versions
 from milepost.processors.segmented.progress import is_past
@@ -114,6 +115,7 @@ class Pipeline:
         return None if active is None else active.checkpoint
 
     def _spark(self) -> SparkSession:
+        refuse_pooled(self.url)  # before Spark is started
         return started_session(self.settings)
 
 

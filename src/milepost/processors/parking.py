@@ -16,7 +16,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from milepost import sql
-from milepost.errors import ParkingFull, RangeRemoved
+from milepost.db import is_pooled
+from milepost.errors import ParkingFull, RangeRemoved, UnfitPooler
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,6 +118,17 @@ class Parking:
     def _query(self, name: str, **parameters: Any) -> Statement:
         of = {"processor": self.options.name, "version": self.options.version}
         return sql.query(name, self.schema), of | parameters
+
+
+def refuse_pooled(options: ProcessorOptions, conn: Connection) -> None:
+    """A key is drained under a lock of the session's, which a pooler would leave with a session
+    that is somebody else's by then."""
+    if options.on_failure == "park" and is_pooled(conn):
+        raise UnfitPooler(
+            f"Processor {options.name!r} parks what fails (on_failure='park'), which needs a "
+            "session of its own, and the URL says pgbouncer=true",
+            "Connect to the server itself, or through a pooler in session mode.",
+        )
 
 
 def without(messages: list[RecordedMessage], held: list[RecordedMessage]) -> list[RecordedMessage]:

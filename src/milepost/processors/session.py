@@ -23,7 +23,7 @@ from milepost.processors.conflict import Conflict
 from milepost.processors.effects import AtLeastOnce, Effects, ExactlyOnce, ExactlyOnceAsync
 from milepost.processors.failure import Attempts, Failure
 from milepost.processors.inbox import Inbox
-from milepost.processors.parking import Parking
+from milepost.processors.parking import Parking, refuse_pooled
 from milepost.processors.replay import NO_REPLAY, Replay, load_replay
 from milepost.processors.report import ORDERS_SECONDS, Reporter
 from milepost.processors.retrying import Retrying
@@ -116,6 +116,7 @@ class Session(Stretch):
         for conn in (self._conn, self._reading):
             db.detect_dead_peers(conn)
         db.check_schema(self._conn, self.schema)
+        refuse_pooled(self._options, self._conn)
         has_reset_handlers = bool(self.definition.reset_handlers)
         refuse_segmented(self._conn, self.schema, self._options.key)
         self.reporter.register(self._conn, has_reset_handlers=has_reset_handlers)

@@ -196,7 +196,7 @@ class Runner:
         self._bell.ring()
 
     def _listen(self, conn: Connection) -> None:
-        if self._options.listen:
+        if self._options.listen and not db.is_pooled(conn):
             conn.execute(sql.query("queue_listen", self.schema))
 
     def _make_link(self, ended: Event) -> Link:

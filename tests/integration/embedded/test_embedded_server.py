@@ -11,7 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 import psycopg
 import pytest
 
-from milepost.embedded import EmbeddedServer
+from milepost.embedded import EmbeddedServer, binaries
+from milepost.embedded.account import account_for_new_data
 from milepost.errors import EmbeddedError
 
 if TYPE_CHECKING:
@@ -187,6 +188,16 @@ def test_version_16_starts_and_18_refuses_its_data(make_server: MakeServer) -> N
     assert show(old.start(), "data_checksums") == "on"
     with pytest.raises(EmbeddedError, match=r"made by PostgreSQL 16.*open it with version 16"):
         EmbeddedServer(old.directory).start()
+
+
+def test_programs_of_another_place_are_used(make_server: MakeServer, tmp_path: Path) -> None:
+    programs = binaries.runnable_by(account_for_new_data(), 16)
+    other = make_server(version=16, programs=programs)
+    assert show(other.start(), "server_version").startswith("16.")
+    assert other.bin("pg_ctl") == programs / "pg_ctl"
+    assert other.stop()
+    with pytest.raises(EmbeddedError, match=rf"PostgreSQL 16 in {tmp_path} has no pg_isready"):
+        EmbeddedServer(other.directory, version=16, programs=tmp_path).start()
 
 
 def test_a_failed_start_shows_the_end_of_the_log_and_its_path(make_server: MakeServer) -> None:

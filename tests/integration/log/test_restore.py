@@ -6,9 +6,7 @@ are refused until rebase() has raised the new ids above them.
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -19,10 +17,9 @@ from psycopg.conninfo import make_conninfo
 
 from milepost import Message, Milepost, Position, append, db
 from milepost.db import Connection
-from milepost.embedded import EmbeddedServer
 from milepost.errors import LogRestored
 from milepost.sql import LogOrder
-from tests.server import TestServer
+from tests.server import TestServer, postgres, postgres_in, program_of_server
 
 transaction_order = pytest.mark.parametrize("order", ["transaction"])
 append_order = pytest.mark.parametrize("order", ["append"])
@@ -42,23 +39,16 @@ $$
 @pytest.fixture(scope="module")
 def younger() -> Iterator[TestServer]:
     """A second cluster, which has used few transaction ids."""
-    directory = Path(tempfile.mkdtemp(prefix="milepost-younger-"))
-    # Ours to open: as root, PostgreSQL runs as another user, who must reach its data.
-    directory.chmod(0o755)
-    embedded = EmbeddedServer(directory)
-    try:
+    with postgres() as embedded:
         yield TestServer(embedded.start())
-    finally:
-        embedded.stop()
-        shutil.rmtree((directory / "postgres").resolve(), ignore_errors=True)
-        shutil.rmtree(directory)
 
 
 @pytest.fixture
 def elder(conn: Connection, mp: Milepost) -> list[Position]:
     """The positions of a log whose cluster has used many ids, as they were dumped."""
-    if conn.info.server_version // 10000 > EmbeddedServer().version:
-        pytest.skip("the server under test is newer than the pg_dump that is bundled")
+    dumped_by = postgres_in(Path()).version
+    if conn.info.server_version // 10000 > dumped_by:
+        pytest.skip(f"the server under test is newer than the pg_dump at hand, {dumped_by}")
     used = conn.execute("select pg_current_xact_id()::text::bigint").fetchone()
     assert used is not None
     conn.execute(USE_UP_IDS % max(0, IDS_AHEAD - used[0]))
@@ -85,7 +75,7 @@ def move(source: str, target: str, file: Path) -> None:
 
 def run(program: str, *arguments: str) -> None:
     done = subprocess.run(
-        [EmbeddedServer().bin(program), *arguments], capture_output=True, text=True, check=False
+        [program_of_server(program), *arguments], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +12,9 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from milepost import Message, Milepost, append, db
-from milepost.embedded import EmbeddedServer
 from milepost.errors import ReadOnlyServer, ReadOnStandby
 from milepost.sql import LogOrder
+from tests.server import postgres, program_of_server
 from tests.waiting import wait_until
 
 
@@ -33,26 +31,9 @@ class Pair:
 
 
 @pytest.fixture(scope="module")
-def directories() -> Iterator[Callable[[], Path]]:
-    made: list[Path] = []
-
-    def make() -> Path:
-        made.append(Path(tempfile.mkdtemp(prefix="milepost-standby-")))
-        # Ours to open: as root, PostgreSQL runs as another user, who must reach its data.
-        made[-1].chmod(0o755)
-        return made[-1]
-
-    yield make
-    for directory in made:
-        shutil.rmtree((directory / "postgres").resolve(), ignore_errors=True)
-        shutil.rmtree(directory)
-
-
-@pytest.fixture(scope="module")
-def pair(directories: Callable[[], Path]) -> Iterator[Pair]:
+def pair() -> Iterator[Pair]:
     """A cluster with a log of each order, and a standby that follows it."""
-    primary, standby = EmbeddedServer(directories()), EmbeddedServer(directories())
-    try:
+    with postgres() as primary, postgres() as standby:
         url = primary.start()
         for order in ("append", "transaction"):
             with db.connect(url) as conn:
@@ -60,13 +41,10 @@ def pair(directories: Callable[[], Path]) -> Iterator[Pair]:
             Milepost(make_conninfo(url, dbname=order)).migrate(order)
         copy_cluster(url, primary.directory / "postgres", standby.directory / "postgres")
         yield Pair(url, standby.start())
-    finally:
-        standby.stop()
-        primary.stop()
 
 
 def copy_cluster(url: str, source: Path, target: Path) -> None:
-    program = str(EmbeddedServer().bin("pg_basebackup"))
+    program = str(program_of_server("pg_basebackup"))
     options = ["--write-recovery-conf", "--checkpoint=fast"]
     command = [program, *options, f"--pgdata={target}", f"--dbname={url}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

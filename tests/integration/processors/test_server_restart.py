@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -19,6 +16,7 @@ from milepost.db import Connection
 from milepost.embedded import EmbeddedServer
 from milepost.sql import LogOrder
 from tests.integration.processors.running import PATIENCE_SECONDS, leave_all, running
+from tests.server import postgres
 from tests.waiting import wait_until
 
 Restart = Callable[[EmbeddedServer], None]
@@ -27,16 +25,9 @@ Restart = Callable[[EmbeddedServer], None]
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[EmbeddedServer]:
     """Not the one of the run: other tests use that."""
-    directory = Path(tempfile.mkdtemp(prefix="milepost-restart-"))
-    directory.chmod(0o755)  # as root, the server runs as another user
-    server = EmbeddedServer(directory)
-    server.start()
-    try:
+    with postgres() as server:
+        server.start()
         yield server
-    finally:
-        server.stop()
-        shutil.rmtree((directory / "postgres").resolve(), ignore_errors=True)
-        shutil.rmtree(directory)
 
 
 def stop_and_start(server: EmbeddedServer) -> None:

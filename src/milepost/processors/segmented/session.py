@@ -19,6 +19,7 @@ from milepost import db
 from milepost.log import Reader, horizon, start_position
 from milepost.log.pace import Pace
 from milepost.processors.colour import EventLoop
+from milepost.processors.parking import refuse_pooled
 from milepost.processors.report import ORDERS_SECONDS, Reporter
 from milepost.processors.segmented.board import Board
 from milepost.processors.segmented.claims import Claim, Claims
@@ -122,6 +123,7 @@ class SegmentedSession(Stretch):
         for conn in (self._conn, reading, keeping):
             db.detect_dead_peers(conn)
         db.check_schema(self._conn, self.schema)
+        refuse_pooled(options, self._conn)
         has_reset_handlers = bool(self.definition.reset_handlers)
         mode = self.definition.mode
         self.reporter.register(self._conn, has_reset_handlers=has_reset_handlers, mode=mode)
@@ -214,6 +216,8 @@ class SegmentedSession(Stretch):
         feed, (here, _) = self._board.position, self._board.epochs()
         if here and (feed is None or feed < self._target):
             return False
+        if not self._board.is_drained():
+            return False  # claimed meanwhile, by the keeper: not all of them are where the feed is
         options = self._options
         return self._board.flush() and has_seen(
             self._conn, self.schema, options, self._target, besides=here

@@ -1,6 +1,7 @@
 -- The server and this session of it; asks nothing of the schema, which may not be there.
 select
-  current_setting('server_version') as version,
+  -- Without what a packager adds: '15.18 (Debian 15.18-0+deb12u1)'.
+  split_part(current_setting('server_version'), ' ', 1) as version,
   current_database()::text as database,
   current_user::text as username,
   pg_is_in_recovery() as is_standby,

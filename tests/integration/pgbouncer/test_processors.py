@@ -1,0 +1,123 @@
+"""Processors through PgBouncer in transaction mode: they poll, and effects happen exactly once."""
+
+from __future__ import annotations
+
+from threading import Lock
+
+import pytest
+
+from milepost import Message, Milepost, Position, RecordedMessage, Retry
+from milepost.db import AsyncConnection, Connection
+from milepost.errors import InvalidOption, UnfitPooler
+from milepost.pipeline.sinks import Append
+from tests.integration.processors.running import running
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.usefixtures("leaves_no_trace")
+QUICK = Retry(limit=2, first_seconds=0.001, longest_seconds=0.01)
+INSERT = "insert into effects values (%s, %s)"
+
+
+@pytest.fixture
+def effects(conn: Connection) -> Connection:
+    conn.execute(
+        "create table effects (transaction_id bigint, position bigint, "
+        "number bigint generated always as identity)"
+    )
+    return conn
+
+
+def fill(mp: Milepost, conn: Connection, count: int) -> list[Position]:
+    """In many transactions, so that there are many batches."""
+    found: list[Position] = []
+    for start in range(0, count, 50):
+        batch = [Message("Counted", {"n": n}, key=f"k{n % 11}") for n in range(start, start + 50)]
+        found.extend(mp.append(conn, *batch))
+    return found
+
+
+def positions(conn: Connection) -> list[Position]:
+    rows = conn.execute("select transaction_id, position from effects order by number").fetchall()
+    return [Position(*row) for row in rows]
+
+
+def parts(message: RecordedMessage) -> tuple[int, int]:
+    return message.position.transaction_id, message.position.position
+
+
+def test_effects_happen_once_and_in_order(pooled: Milepost, effects: Connection) -> None:
+    @pooled.processor("keep", batch_size=20, poll_seconds=0.05)
+    def keep(messages: list[RecordedMessage], tx: Connection) -> None:
+        tx.cursor().executemany(INSERT, [parts(message) for message in messages])
+
+    expected = fill(pooled, effects, 500)
+    keep.run(until="caught_up")
+    assert positions(effects) == expected
+    with running(keep, keep):  # one works, the other one stands by
+        expected += fill(pooled, effects, 500)
+        wait_until(lambda: len(positions(effects)) >= len(expected))
+    assert positions(effects) == expected
+
+
+def test_coroutines_are_processors_too(pooled: Milepost, effects: Connection) -> None:
+    @pooled.processor("keep", batch_size=20)
+    async def keep(messages: list[RecordedMessage], tx: AsyncConnection) -> None:
+        await tx.cursor().executemany(INSERT, [parts(message) for message in messages])
+
+    expected = fill(pooled, effects, 300)
+    keep.run(until="caught_up")
+    assert positions(effects) == expected
+
+
+def test_instances_share_segments(pooled: Milepost, effects: Connection) -> None:
+    @pooled.processor("keep", segments=4, batch_size=20, poll_seconds=0.05)
+    def keep(messages: list[RecordedMessage], tx: Connection) -> None:
+        tx.cursor().executemany(INSERT, [parts(message) for message in messages])
+
+    with running(keep, keep):
+        expected = fill(pooled, effects, 1000)
+        wait_until(lambda: len(positions(effects)) >= len(expected))
+    assert sorted(positions(effects)) == expected
+
+
+def test_several_at_once_without_a_transaction(pooled: Milepost, effects: Connection) -> None:
+    seen: list[Position] = []
+    lock = Lock()
+
+    @pooled.processor("mail", delivery="at_least_once", handle="message", concurrency=4, inbox=True)
+    def mail(message: RecordedMessage) -> None:
+        with lock:
+            seen.append(message.position)
+
+    expected = fill(pooled, effects, 300)
+    mail.run(until="caught_up")
+    assert sorted(seen) == expected
+
+
+def test_what_fails_is_set_aside(pooled: Milepost, effects: Connection) -> None:
+    @pooled.processor("keep", handle="message", on_failure="skip", retry=QUICK)
+    def keep(message: RecordedMessage, tx: Connection) -> None:
+        tx.execute(INSERT, parts(message))
+        if message.data["n"] % 50 == 7:
+            raise ValueError("never")
+
+    expected = fill(pooled, effects, 100)
+    keep.run(until="caught_up")
+    assert positions(effects) == [p for n, p in enumerate(expected) if n % 50 != 7]
+    row = effects.execute("select count(*) from milepost.dead_letters").fetchone()
+    assert row == (2,)
+
+
+@pytest.mark.parametrize("segments", [None, 2])
+def test_parking_is_refused(pooled: Milepost, segments: int | None) -> None:
+    @pooled.processor("keep", handle="message", on_failure="park", segments=segments)
+    def keep(message: RecordedMessage, tx: Connection) -> None: ...
+
+    with pytest.raises(UnfitPooler, match=r"'keep' parks what fails.*in session mode"):
+        keep.run(until="caught_up")
+
+
+def test_pipelines_are_refused_before_spark_starts(pooled: Milepost) -> None:
+    pipeline = pooled.pipeline("table", sink=Append("table"))(lambda messages: messages)
+    with pytest.raises(InvalidOption, match=r"pgbouncer=true.*connect to the server itself"):
+        pipeline.run(until="caught_up")

@@ -1,0 +1,45 @@
+"""PgBouncer dies and comes back: everybody goes on, every effect once."""
+
+from __future__ import annotations
+
+from milepost import Job, Message, Milepost, RecordedMessage, TakenJob
+from milepost.db import Connection
+from tests.integration.processors.running import running
+from tests.integration.queue.working import is_empty, working
+from tests.pgbouncer import PgBouncer
+from tests.waiting import wait_until
+
+KILLS = 3
+COUNT = 200
+
+
+def test_workers_and_processors_outlive_it(
+    pooled: Milepost, bouncer: PgBouncer, mp: Milepost, conn: Connection
+) -> None:
+    conn.execute("create table effects (kind text, n int)")
+
+    @pooled.processor("keep", batch_size=10, poll_seconds=0.05)
+    def keep(messages: list[RecordedMessage], tx: Connection) -> None:
+        for message in messages:
+            tx.execute("insert into effects values ('message', %s)", [message.data["n"]])
+
+    @pooled.worker("emails", lock=2, poll_seconds=0.05)
+    def send(job: TakenJob, tx: Connection) -> None:
+        tx.execute("insert into effects values ('job', %s)", [job.content])
+
+    with running(keep), working(send):
+        for kill in range(KILLS):
+            numbers = range(kill * COUNT, (kill + 1) * COUNT)
+            mp.append(conn, *(Message("Counted", {"n": n}) for n in numbers))
+            mp.put(conn, *(Job("emails", n) for n in numbers))
+            wait_until(lambda so_far=kill * COUNT: count(conn) > 2 * so_far)  # type: ignore[misc]
+            bouncer.kill()
+            bouncer.start()
+        wait_until(lambda: is_empty(conn) and count(conn) >= 2 * KILLS * COUNT)
+    found = conn.execute("select kind, n from effects order by kind, n").fetchall()
+    assert found == [(kind, n) for kind in ("job", "message") for n in range(KILLS * COUNT)]
+
+
+def count(conn: Connection) -> int:
+    (number,) = conn.execute("select count(*) from effects").fetchall()[0]
+    return int(number)
