@@ -11,6 +11,12 @@ declare
   this_moment constant timestamptz := clock_timestamp();
   number bigint;
 begin
+  -- Mostly nothing is due, which is seen for less than an update of no rows costs.
+  if not exists (
+    select from {schema}.jobs as d where d.status = 'scheduled' and d.run_at <= this_moment
+  ) then
+    return 0;
+  end if;
   with promoted as (
     update {schema}.jobs as j
     set status = 'ready'
