@@ -122,6 +122,7 @@ class TakenJob:
     raw_state: bytes | None
     unique_key: str | None
     is_kept: bool
+    token: int | None = None  # of a take that a crash of the server may forget
     lost: bool = False
     cancelled: bool = False
     raw_progress: bytes | None = None  # what the next heartbeat takes along

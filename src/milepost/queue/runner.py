@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 Until: TypeAlias = Literal["stopped", "caught_up", "drained"]  # the last two are the same here
 STOP_SECONDS = 0.2  # the longest that a worker with nothing to do takes to notice a stop
+# Nothing more waits: before it asks again, this thread lets go of the interpreter for long enough
+# that the handler it has woken may begin.
+HANDOVER_SECONDS = 0.00005
 RATE_SECONDS = 0.005  # what was begun is measured over at least so long
 log = logging.getLogger("milepost.queue")
 
@@ -67,17 +70,19 @@ class Runner:
     def __post_init__(self) -> None:
         options = self._options
         self._appetite = Appetite(options.concurrency, options.batch)
-        self._taker = Taker(options.channel, options.lock, self.schema)
+        self._taker = Taker(options.channel, options.lock, self.schema, is_durable=False)
         self._link = self._make_link(self.stop)
         self._link.on_open = self._listen
 
     def run(self, until: Until = "stopped") -> None:
         """Until a stop is asked for or, if so wanted, nothing is left to do. The first connection
         fails at once if the server cannot be reached; later ones wait for it."""
+        self._bell = Bell()
         try:
             db.check_schema(self._link.open(), self.schema)
         except BaseException:
             self._link.close()
+            self._bell.close()
             raise
         self._start()
         try:
@@ -90,7 +95,6 @@ class Runner:
             raise self._failure
 
     def _start(self) -> None:
-        self._bell = Bell()
         rates = Rates(self.schema)
         self._completions = Completions(
             self._make_link(self._over), self._hand, rates, self._bell.ring, self._fail
@@ -116,6 +120,8 @@ class Runner:
             if jobs := self._take(count):
                 self._hand.add(jobs)
                 self._crew.wake(len(jobs))
+                if len(jobs) < count:
+                    time.sleep(HANDOVER_SECONDS)
                 pause = Pause(self._options.poll_seconds)
             elif until != "stopped" and self._is_drained():
                 return
@@ -168,8 +174,8 @@ class Runner:
         while not self.stop.is_set() and (left := end - time.monotonic()) > 0:
             if self._link.opened != self._asked_on:
                 return
-            # Asked first: a notification that came with the answer to a query waits in psycopg,
-            # where polling the socket does not see it.
+            # Asked first: a notification may have come along with the answer to a query, and wait
+            # in libpq, where polling the socket does not see it.
             if is_notified(listening) or self._bell.wait(min(left, STOP_SECONDS), listening):
                 return
 
@@ -197,6 +203,7 @@ class Runner:
 
     def _listen(self, conn: Connection) -> None:
         if self._options.listen and not db.is_pooled(conn):
+            conn.add_notify_handler(lambda _notify: self._bell.ring())
             conn.execute(sql.query("queue_listen", self.schema))
 
     def _make_link(self, ended: Event) -> Link:
@@ -218,4 +225,12 @@ class Runner:
 
 
 def is_notified(conn: Connection | None) -> bool:
-    return conn is not None and bool(list(conn.notifies(timeout=0)))
+    """Whether it is now, asked of libpq: conn.notifies() takes longer than handing a job over. What
+    came with the answer to a query has rung the bell already."""
+    if conn is None:
+        return False
+    conn.pgconn.consume_input()
+    found = False
+    while conn.pgconn.notifies() is not None:
+        found = True
+    return found

@@ -1,8 +1,8 @@
 """Take jobs, and say what became of them: one statement each, for many jobs at once.
 
-Every verb names its jobs with their attempt, the fence, and answers with a verdict for each, in
-order. What is to be said is a `Statement`; who says it, a connection of either colour, is a
-second question.
+Every verb names its jobs with their attempt and token, the fence, and answers with a verdict for
+each, in order. What is to be said is a `Statement`; who says it, a connection of either colour, is
+a second question.
 """
 
 from __future__ import annotations
@@ -18,37 +18,43 @@ from milepost.queue.rotation import Rotation
 from milepost.records import TakenJob, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from milepost.db import AsyncConnection, Connection, Statement
-    from milepost.queue.rotation import Heads
+    from milepost.queue.rotation import Head
 
+NO_HEAD = (None, None, None)
 _VERDICTS = {verdict.value: verdict for verdict in Verdict}
 
 
 @dataclass(slots=True)
 class Taker:
     """Takes in rotation over the channels of a pattern, batch by batch. Remembers its place, and
-    where the jobs lie that are next (see rotation.py)."""
+    where the jobs lie that are next (see rotation.py). Without `is_durable` a crash of the server
+    may forget a take, and its jobs come again: for connections that do nothing else."""
 
     pattern: str = "*"
     lock_seconds: float = 30.0
     schema: str = sql.DEFAULT_SCHEMA
     rotation: Rotation = field(default_factory=Rotation)
+    is_durable: bool = True
 
     def take(self, conn: Connection, max_count: int) -> list[TakenJob]:
         """Up to so many jobs. None at all may be a false answer under contention: ask again."""
         started = time.monotonic()
         heads = self.rotation.heads(started)
         if heads:
-            jobs = take_from(conn, heads, max_count, self.lock_seconds, self.schema)
+            jobs = take_from(
+                conn, heads, max_count, self.lock_seconds, self.schema, is_durable=self.is_durable
+            )
             self.rotation.took_from(heads, jobs, time.monotonic() - started)
             if jobs:
                 return jobs
         started = time.monotonic()
         jobs = take(
-            conn, max_count, self.lock_seconds, self.pattern, self.rotation.after, self.schema
-        )
+            conn, max_count, self.lock_seconds, self.pattern, self.rotation.after, self.schema,
+            is_durable=self.is_durable,
+        )  # fmt: skip
         now = time.monotonic()
         self.rotation.took(jobs, now - started, now)
         return jobs
@@ -61,23 +67,33 @@ def take(
     pattern: str = "*",
     after: str | None = None,
     schema: str = sql.DEFAULT_SCHEMA,
+    *,
+    is_durable: bool = True,
 ) -> list[TakenJob]:
     """Up to so many jobs over the channels of a pattern, beginning after a channel."""
+    if not pattern.endswith("*"):
+        # There is no rotation, and so less to do.
+        return take_from(
+            conn, {pattern: NO_HEAD}, max_count, lock_seconds, schema, is_durable=is_durable
+        )
     parameters = {
         "max_count": max_count,
         "lock_seconds": lock_seconds,
         "pattern": pattern,
         "after": after,
+        "is_durable": is_durable,
     }
     return _taken(conn, (sql.query("queue_take", schema), parameters), schema)
 
 
 def take_from(
     conn: Connection,
-    heads: Heads,
+    heads: Mapping[str, Head | tuple[None, None, None]],
     max_count: int,
     lock_seconds: float = 30.0,
     schema: str = sql.DEFAULT_SCHEMA,
+    *,
+    is_durable: bool = True,
 ) -> list[TakenJob]:
     """Up to so many jobs from these channels, not looking before their heads."""
     priorities, run_ats, ids = zip(*heads.values(), strict=True)
@@ -88,6 +104,7 @@ def take_from(
         "priorities": list(priorities),
         "run_ats": list(run_ats),
         "ids": list(ids),
+        "is_durable": is_durable,
     }
     return _taken(conn, (sql.query("queue_take_from", schema), parameters), schema)
 
@@ -107,11 +124,10 @@ def completion(
     results: Sequence[bytes | None] | None = None,
     schema: str = sql.DEFAULT_SCHEMA,
 ) -> Statement:
-    """Where a job is kept, results are sent even if there are none: so the server knows that it
-    has to lock the jobs in order before it changes them in two ways."""
-    if results is None and any(job.is_kept for job in jobs):
-        results = [None] * len(jobs)
-    return _statement("queue_complete", jobs, schema, results=_listed(results))
+    none_is_kept = not any(job.is_kept for job in jobs)
+    return _statement(
+        "queue_complete", jobs, schema, results=_listed(results), none_is_kept=none_is_kept
+    )
 
 
 def defer(
@@ -254,8 +270,12 @@ async def run_async(
 
 
 def _statement(name: str, jobs: Sequence[TakenJob], schema: str, **more: Any) -> Statement:
-    ids, attempts = [job.id for job in jobs], [job.attempt for job in jobs]
-    return sql.query(name, schema), {"ids": ids, "attempts": attempts, **more}
+    held = {
+        "ids": [job.id for job in jobs],
+        "attempts": [job.attempt for job in jobs],
+        "tokens": [job.token for job in jobs],
+    }
+    return sql.query(name, schema), held | more
 
 
 def _listed(values: Sequence[Any] | None) -> list[Any] | None:

@@ -214,7 +214,7 @@ begin
 end;
 $$;
 
-CREATE FUNCTION milepost.cancel_running(ids bigint[], attempts integer[], errors text[] DEFAULT NULL::text[]) RETURNS SETOF milepost.verdict
+CREATE FUNCTION milepost.cancel_running(ids bigint[], attempts integer[], errors text[] DEFAULT NULL::text[], tokens bigint[] DEFAULT NULL::bigint[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -225,11 +225,13 @@ CREATE FUNCTION milepost.cancel_running(ids bigint[], attempts integer[], errors
 declare
   changed bigint[];
   changed_attempts integer[];
+  changed_tokens bigint[];
 begin
   with asked as materialized (
-    select a.id, a.attempt, a.error
-    from unnest(cancel_running.ids, cancel_running.attempts, cancel_running.errors)
-      as a (id, attempt, error)
+    select a.id, a.attempt, a.token, a.error
+    from unnest(
+      cancel_running.ids, cancel_running.attempts, cancel_running.tokens, cancel_running.errors
+    ) as a (id, attempt, token, error)
     order by a.id
   ),
   ended as (
@@ -239,16 +241,21 @@ begin
       finished_at = clock_timestamp(),
       kept_until = clock_timestamp() + coalesce(j.keep_for, interval '0')
     from asked
-    where j.id = asked.id and j.attempt = asked.attempt and j.locked_until is not null
-    returning j.id, j.attempt
+    where j.id = asked.id and j.attempt = asked.attempt
+      and j.token is not distinct from asked.token and j.locked_until is not null
+    returning j.id, j.attempt, j.token
   )
-  select array_agg(id), array_agg(attempt) from ended into changed, changed_attempts;
+  select array_agg(id), array_agg(attempt), array_agg(token)
+  from ended into changed, changed_attempts, changed_tokens;
   return query
-  select * from "milepost".verdicts(cancel_running.ids, cancel_running.attempts, changed, changed_attempts);
+  select * from "milepost".verdicts(
+    cancel_running.ids, cancel_running.attempts, cancel_running.tokens,
+    changed, changed_attempts, changed_tokens
+  );
 end;
 $$;
 
-CREATE FUNCTION milepost.channels_with_room(pattern text, after text, max_count integer) RETURNS TABLE(channel text, head_priority smallint, head_run_at timestamp with time zone, head_id bigint)
+CREATE FUNCTION milepost.channels_with_room(prefix text, after text, max_count integer) RETURNS TABLE(channel text, head_priority smallint, head_run_at timestamp with time zone, head_id bigint)
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -258,16 +265,10 @@ CREATE FUNCTION milepost.channels_with_room(pattern text, after text, max_count 
     AS $$
 #variable_conflict use_column
 declare
-  is_prefix constant boolean := right(channels_with_room.pattern, 1) = '*';
-  -- A channel's name is not empty: a star alone begins with whatever there is.
-  prefix constant text collate "C" := left(channels_with_room.pattern, -1);
+  -- A channel's name is not empty: without a prefix it begins with whatever there is.
+  prefix constant text collate "C" := channels_with_room.prefix;
   start constant text collate "C" := coalesce(channels_with_room.after, '');
 begin
-  if not is_prefix then
-    channels_with_room.channel := channels_with_room.pattern;
-    return next;
-    return;
-  end if;
   return query
   with recursive visited (channel, priority, run_at, id, is_second) as (
     (
@@ -398,7 +399,7 @@ exception
 end;
 $$;
 
-CREATE FUNCTION milepost.complete(ids bigint[], attempts integer[], results bytea[] DEFAULT NULL::bytea[]) RETURNS SETOF milepost.verdict
+CREATE FUNCTION milepost.complete(ids bigint[], attempts integer[], results bytea[] DEFAULT NULL::bytea[], tokens bigint[] DEFAULT NULL::bigint[], none_is_kept boolean DEFAULT false) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -409,29 +410,34 @@ CREATE FUNCTION milepost.complete(ids bigint[], attempts integer[], results byte
 declare
   finished bigint[];
   finished_attempts integer[];
+  finished_tokens bigint[];
 begin
-  if complete.results is not null then
+  if not complete.none_is_kept then
     perform "milepost".lock_jobs(complete.ids);
   end if;
   with asked as materialized (
-    select a.id, a.attempt from unnest(complete.ids, complete.attempts) as a (id, attempt)
+    select a.id, a.attempt, a.token
+    from unnest(complete.ids, complete.attempts, complete.tokens) as a (id, attempt, token)
     order by a.id
   ),
   deleted as (
     delete from "milepost".jobs as j using asked
-    where j.id = asked.id and j.attempt = asked.attempt and j.locked_until is not null
+    where j.id = asked.id and j.attempt = asked.attempt
+      and j.token is not distinct from asked.token and j.locked_until is not null
       and j.keep_for is null
-    returning j.id, j.attempt
+    returning j.id, j.attempt, j.token
   )
-  select array_agg(id), array_agg(attempt) from deleted into finished, finished_attempts;
+  select array_agg(id), array_agg(attempt), array_agg(token)
+  from deleted into finished, finished_attempts, finished_tokens;
   if cardinality(finished) = cardinality(complete.ids) then
     return query select 'done'::"milepost".verdict from unnest(complete.ids);
     return;
   end if;
 
   with asked as materialized (
-    select a.id, a.attempt, a.result
-    from unnest(complete.ids, complete.attempts, complete.results) as a (id, attempt, result)
+    select a.id, a.attempt, a.token, a.result
+    from unnest(complete.ids, complete.attempts, complete.tokens, complete.results)
+      as a (id, attempt, token, result)
     order by a.id
   ),
   kept as (
@@ -439,15 +445,19 @@ begin
     set status = 'done', result = asked.result, locked_until = null,
       finished_at = clock_timestamp(), kept_until = clock_timestamp() + j.keep_for
     from asked
-    where j.id = asked.id and j.attempt = asked.attempt and j.locked_until is not null
+    where j.id = asked.id and j.attempt = asked.attempt
+      and j.token is not distinct from asked.token and j.locked_until is not null
       and j.keep_for is not null
-    returning j.id, j.attempt
+    returning j.id, j.attempt, j.token
   )
-  select finished || array_agg(id), finished_attempts || array_agg(attempt)
-  from kept into finished, finished_attempts;
+  select
+    finished || array_agg(id), finished_attempts || array_agg(attempt),
+    finished_tokens || array_agg(token)
+  from kept into finished, finished_attempts, finished_tokens;
   return query
-  select *
-  from "milepost".verdicts(complete.ids, complete.attempts, finished, finished_attempts);
+  select * from "milepost".verdicts(
+    complete.ids, complete.attempts, complete.tokens, finished, finished_attempts, finished_tokens
+  );
 end;
 $$;
 
@@ -551,7 +561,7 @@ begin
 end;
 $$;
 
-CREATE FUNCTION milepost.defer(ids bigint[], attempts integer[], delays interval[] DEFAULT NULL::interval[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], states bytea[] DEFAULT NULL::bytea[]) RETURNS SETOF milepost.verdict
+CREATE FUNCTION milepost.defer(ids bigint[], attempts integer[], delays interval[] DEFAULT NULL::interval[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], states bytea[] DEFAULT NULL::bytea[], tokens bigint[] DEFAULT NULL::bigint[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -562,13 +572,15 @@ CREATE FUNCTION milepost.defer(ids bigint[], attempts integer[], delays interval
 declare
   changed bigint[];
   changed_attempts integer[];
+  changed_tokens bigint[];
 begin
   with asked as materialized (
     select
-      a.id, a.attempt, a.state,
+      a.id, a.attempt, a.token, a.state,
       coalesce(a.run_at, clock_timestamp() + coalesce(a.delay, interval '0')) as run_at
-    from unnest(defer.ids, defer.attempts, defer.delays, defer.run_ats, defer.states)
-      as a (id, attempt, delay, run_at, state)
+    from unnest(
+      defer.ids, defer.attempts, defer.tokens, defer.delays, defer.run_ats, defer.states
+    ) as a (id, attempt, token, delay, run_at, state)
     order by a.id
   ),
   deferred as (
@@ -586,12 +598,16 @@ begin
         when j.is_cancelled then clock_timestamp() + coalesce(j.keep_for, interval '0')
       end
     from asked
-    where j.id = asked.id and j.attempt = asked.attempt and j.locked_until is not null
-    returning j.id, j.attempt
+    where j.id = asked.id and j.attempt = asked.attempt
+      and j.token is not distinct from asked.token and j.locked_until is not null
+    returning j.id, j.attempt, j.token
   )
-  select array_agg(id), array_agg(attempt) from deferred into changed, changed_attempts;
+  select array_agg(id), array_agg(attempt), array_agg(token)
+  from deferred into changed, changed_attempts, changed_tokens;
   return query
-  select * from "milepost".verdicts(defer.ids, defer.attempts, changed, changed_attempts);
+  select * from "milepost".verdicts(
+    defer.ids, defer.attempts, defer.tokens, changed, changed_attempts, changed_tokens
+  );
 end;
 $$;
 
@@ -669,7 +685,7 @@ begin
 end;
 $_$;
 
-CREATE FUNCTION milepost.fail(ids bigint[], attempts integer[], delays interval[] DEFAULT NULL::interval[], errors text[] DEFAULT NULL::text[], finals boolean[] DEFAULT NULL::boolean[]) RETURNS SETOF milepost.verdict
+CREATE FUNCTION milepost.fail(ids bigint[], attempts integer[], delays interval[] DEFAULT NULL::interval[], errors text[] DEFAULT NULL::text[], finals boolean[] DEFAULT NULL::boolean[], tokens bigint[] DEFAULT NULL::bigint[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -680,13 +696,14 @@ CREATE FUNCTION milepost.fail(ids bigint[], attempts integer[], delays interval[
 declare
   changed bigint[];
   changed_attempts integer[];
+  changed_tokens bigint[];
 begin
   with asked as materialized (
     select
-      a.id, a.attempt, a.error, coalesce(a.delay, interval '0') as delay,
+      a.id, a.attempt, a.token, a.error, coalesce(a.delay, interval '0') as delay,
       coalesce(a.is_final, false) as is_final
-    from unnest(fail.ids, fail.attempts, fail.delays, fail.errors, fail.finals)
-      as a (id, attempt, delay, error, is_final)
+    from unnest(fail.ids, fail.attempts, fail.tokens, fail.delays, fail.errors, fail.finals)
+      as a (id, attempt, token, delay, error, is_final)
     order by a.id
   ),
   failed as (
@@ -709,16 +726,20 @@ begin
         when j.is_cancelled then clock_timestamp() + coalesce(j.keep_for, interval '0')
       end
     from asked
-    where j.id = asked.id and j.attempt = asked.attempt and j.locked_until is not null
-    returning j.id, j.attempt
+    where j.id = asked.id and j.attempt = asked.attempt
+      and j.token is not distinct from asked.token and j.locked_until is not null
+    returning j.id, j.attempt, j.token
   )
-  select array_agg(id), array_agg(attempt) from failed into changed, changed_attempts;
+  select array_agg(id), array_agg(attempt), array_agg(token)
+  from failed into changed, changed_attempts, changed_tokens;
   return query
-  select * from "milepost".verdicts(fail.ids, fail.attempts, changed, changed_attempts);
+  select * from "milepost".verdicts(
+    fail.ids, fail.attempts, fail.tokens, changed, changed_attempts, changed_tokens
+  );
 end;
 $$;
 
-CREATE FUNCTION milepost.give_back(ids bigint[], attempts integer[]) RETURNS SETOF milepost.verdict
+CREATE FUNCTION milepost.give_back(ids bigint[], attempts integer[], tokens bigint[] DEFAULT NULL::bigint[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -729,9 +750,11 @@ CREATE FUNCTION milepost.give_back(ids bigint[], attempts integer[]) RETURNS SET
 declare
   changed bigint[];
   changed_attempts integer[];
+  changed_tokens bigint[];
 begin
   with asked as materialized (
-    select a.id, a.attempt from unnest(give_back.ids, give_back.attempts) as a (id, attempt)
+    select a.id, a.attempt, a.token
+    from unnest(give_back.ids, give_back.attempts, give_back.tokens) as a (id, attempt, token)
     order by a.id
   ),
   given as (
@@ -743,15 +766,19 @@ begin
         when j.is_cancelled then clock_timestamp() + coalesce(j.keep_for, interval '0')
       end
     from asked
-    where j.id = asked.id and j.attempt = asked.attempt and j.locked_until is not null
-    returning j.id, j.attempt
+    where j.id = asked.id and j.attempt = asked.attempt
+      and j.token is not distinct from asked.token and j.locked_until is not null
+    returning j.id, j.attempt, j.token
   )
-  select array_agg(id), array_agg(attempt) from given into changed, changed_attempts;
+  select array_agg(id), array_agg(attempt), array_agg(token)
+  from given into changed, changed_attempts, changed_tokens;
   if cardinality(changed) > 0 then
     perform pg_notify(concat('milepost', '_queue'), '');
   end if;
   return query
-  select * from "milepost".verdicts(give_back.ids, give_back.attempts, changed, changed_attempts);
+  select * from "milepost".verdicts(
+    give_back.ids, give_back.attempts, give_back.tokens, changed, changed_attempts, changed_tokens
+  );
 end;
 $$;
 
@@ -766,7 +793,7 @@ begin
 end;
 $$;
 
-CREATE FUNCTION milepost.heartbeat(ids bigint[], attempts integer[], lock_for interval, progress bytea[] DEFAULT NULL::bytea[]) RETURNS SETOF milepost.verdict
+CREATE FUNCTION milepost.heartbeat(ids bigint[], attempts integer[], lock_for interval, progress bytea[] DEFAULT NULL::bytea[], tokens bigint[] DEFAULT NULL::bigint[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -777,12 +804,14 @@ CREATE FUNCTION milepost.heartbeat(ids bigint[], attempts integer[], lock_for in
 begin
   return query
   with asked as materialized (
-    select * from unnest(heartbeat.ids, heartbeat.attempts, heartbeat.progress) with ordinality
-      as a (id, attempt, progress, number)
+    select *
+    from unnest(heartbeat.ids, heartbeat.attempts, heartbeat.tokens, heartbeat.progress)
+      with ordinality as a (id, attempt, token, progress, number)
   ),
   held as materialized (
     select j.id, j.attempt, asked.progress from "milepost".jobs as j
     join asked on j.id = asked.id and j.attempt = asked.attempt
+      and j.token is not distinct from asked.token
     where j.locked_until is not null
     for update of j skip locked
   ),
@@ -792,17 +821,19 @@ begin
       progress = coalesce(held.progress, j.progress)
     from held
     where j.id = held.id
-    returning j.id, j.attempt, j.is_cancelled
+    returning j.id, j.attempt, j.token, j.is_cancelled
   )
   select case
       when extended.is_cancelled then 'cancelled'
       when extended.id is not null then 'done'
       when j.id is null or j.status in ('done', 'cancelled') then 'gone'
-      when j.attempt = asked.attempt and j.status = 'running' then 'done'
+      when j.attempt = asked.attempt and j.token is not distinct from asked.token
+        and j.status = 'running' then 'done'
       else 'stale'
     end::"milepost".verdict
   from asked
   left join extended on extended.id = asked.id and extended.attempt = asked.attempt
+    and extended.token is not distinct from asked.token
   left join "milepost".jobs as j on j.id = asked.id
   order by asked.number;
 end;
@@ -1365,8 +1396,19 @@ CREATE FUNCTION milepost.promote_due(max_count integer DEFAULT 1000) RETURNS big
 declare
   -- As a constant: the index cannot be searched for a function that changes while it is.
   this_moment constant timestamptz := clock_timestamp();
+  earliest timestamptz;
   number bigint;
 begin
+  -- Mostly nothing is due, which is seen for less than an update of no rows costs. In order, or the
+  -- planner might take the other index of scheduled jobs.
+  select d.run_at into earliest
+  from "milepost".jobs as d
+  where d.status = 'scheduled'
+  order by d.run_at
+  limit 1;
+  if earliest is null or earliest > this_moment then
+    return 0;
+  end if;
   with promoted as (
     update "milepost".jobs as j
     set status = 'ready'
@@ -1447,7 +1489,13 @@ begin
         return job_id;
       end if;
     end if;
-    perform "milepost".refuse_full(array[put.channel], array[1]);
+    -- Asked first, because counting costs more than all the rest, and few channels have a size.
+    if exists (
+      select from "milepost".channels as c
+      where c.name = put.channel collate "C" and c.max_size is not null
+    ) then
+      perform "milepost".refuse_full(array[put.channel], array[1]);
+    end if;
     insert into "milepost".jobs (
       channel, content, run_at, status, priority, max_attempts, unique_key, state, keep_for
     ) values (
@@ -1515,21 +1563,18 @@ CREATE FUNCTION milepost.queue_duties() RETURNS void
 declare
   started constant bigint := extract(epoch from clock_timestamp()) * 1000;
   due bigint;
+  promoted bigint;
   done bigint;
 begin
   due := coalesce(pg_sequence_last_value('"milepost".jobs_promote_at'), 0);
   -- A time far ahead was written before the clock was set back.
   if started >= due or started < due - 60000 then
-    done := setval('"milepost".jobs_promote_at', started + 1000);
-    done := "milepost".promote_due();
+    promoted := "milepost".promote_due();
+    done := extract(epoch from clock_timestamp()) * 1000;
     -- As many as it takes at once: there may be more.
-    if done < 1000 then
-      done := extract(epoch from clock_timestamp()) * 1000;
-      done := done + least(30000, greatest(2, 10 * (done - started)));
-    else
-      done := started;
+    if promoted < 1000 and done > started + 1 or started < due then
+      done := setval('"milepost".jobs_promote_at', done + least(30000, 10 * (done - started)));
     end if;
-    done := setval('"milepost".jobs_promote_at', done);
   end if;
   due := coalesce(pg_sequence_last_value('"milepost".jobs_recover_at'), 0);
   if started >= due or started < due - 60000 then
@@ -2224,6 +2269,7 @@ CREATE TABLE milepost.jobs (
     progress bytea,
     result bytea,
     last_error text,
+    token bigint,
     CONSTRAINT jobs_channel_length CHECK (((char_length(channel) >= 1) AND (char_length(channel) <= 255))),
     CONSTRAINT jobs_keep_for CHECK ((keep_for > '00:00:00'::interval)),
     CONSTRAINT jobs_max_attempts CHECK ((max_attempts > 0)),
@@ -2231,43 +2277,50 @@ CREATE TABLE milepost.jobs (
     CONSTRAINT jobs_unique_key_length CHECK (((char_length(unique_key) >= 1) AND (char_length(unique_key) <= 1024)))
 );
 
-CREATE FUNCTION milepost.take(max_count integer, lock_for interval DEFAULT '00:00:30'::interval, pattern text DEFAULT '*'::text, after text DEFAULT NULL::text) RETURNS SETOF milepost.jobs
+CREATE FUNCTION milepost.take(max_count integer, lock_for interval DEFAULT '00:00:30'::interval, pattern text DEFAULT '*'::text, after text DEFAULT NULL::text, is_durable boolean DEFAULT true) RETURNS SETOF milepost.jobs
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
 declare
-  names text[];
+  is_prefix constant boolean := right(take.pattern, 1) = '*';
+  names text[] := array[take.pattern];
   priorities smallint[];
   run_ats timestamptz[];
   ids bigint[];
   start text := take.after;
+  done text;  -- assigned, not performed: that would be a statement more
 begin
-  perform "milepost".queue_duties();
+  done := "milepost".queue_duties();
   -- Others may be taking from all the channels that were found: then the next ones, a few times.
   for turn in 1..5 loop
-    select
-      array_agg(room.channel), array_agg(room.head_priority), array_agg(room.head_run_at),
-      array_agg(room.head_id)
-    into names, priorities, run_ats, ids
-    from "milepost".channels_with_room(
-      take.pattern, start, least(greatest(take.max_count, 1), 100)
-    ) as room;
-    exit when names is null;
+    if is_prefix then
+      select
+        array_agg(room.channel), array_agg(room.head_priority), array_agg(room.head_run_at),
+        array_agg(room.head_id)
+      into names, priorities, run_ats, ids
+      from "milepost".channels_with_room(
+        left(take.pattern, -1), start, least(greatest(take.max_count, 1), 100)
+      ) as room;
+      exit when names is null;
+    end if;
     return query
     select *
-    from "milepost".take_from(names, take.max_count, take.lock_for, priorities, run_ats, ids);
-    exit when found or right(take.pattern, 1) <> '*';
+    from "milepost".take_from(
+      names, take.max_count, take.lock_for, priorities, run_ats, ids, take.is_durable
+    );
+    exit when found or not is_prefix;
     start := names[cardinality(names)];
   end loop;
 end;
 $$;
 
-CREATE FUNCTION milepost.take_from(channels text[], max_count integer, lock_for interval DEFAULT '00:00:30'::interval, head_priorities smallint[] DEFAULT NULL::smallint[], head_run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], head_ids bigint[] DEFAULT NULL::bigint[]) RETURNS SETOF milepost.jobs
+CREATE FUNCTION milepost.take_from(channels text[], max_count integer, lock_for interval DEFAULT '00:00:30'::interval, head_priorities smallint[] DEFAULT NULL::smallint[], head_run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], head_ids bigint[] DEFAULT NULL::bigint[], is_durable boolean DEFAULT true) RETURNS SETOF milepost.jobs
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$
 #variable_conflict use_column
 declare
@@ -2277,7 +2330,10 @@ declare
   locked text[];
   rated text[];
   quotas integer[];
+  -- From no sequence: a crash may forget what was drawn from it.
+  new_token constant bigint := case when not take_from.is_durable then random() * 2 ^ 53 end;
   mark bigint;
+  done text;
 begin
   -- The snapshot would be older than the locks, and the count of what runs too low.
   if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
@@ -2369,6 +2425,7 @@ begin
     update "milepost".jobs as j
     set status = 'running',
       attempt = j.attempt + 1,
+      token = new_token,
       taken = nextval('"milepost".jobs_taken_seq'),
       locked_until = clock_timestamp() + take_from.lock_for
     from picked
@@ -2376,6 +2433,10 @@ begin
     returning j.*
   )
   select * from taken order by taken.taken;
+  -- Here, where it is known: a turn of take() without a job may be followed by one with limits.
+  if found and new_token is not null and cardinality(limited) = 0 then
+    done := set_config('synchronous_commit', 'off', true);
+  end if;
 
   if cardinality(rated) > 0 then
     update "milepost".channels as c
@@ -2493,7 +2554,7 @@ begin
 end;
 $$;
 
-CREATE FUNCTION milepost.verdicts(ids bigint[], attempts integer[], changed bigint[], changed_attempts integer[]) RETURNS SETOF milepost.verdict
+CREATE FUNCTION milepost.verdicts(ids bigint[], attempts integer[], tokens bigint[], changed bigint[], changed_attempts integer[], changed_tokens bigint[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -2509,9 +2570,11 @@ begin
   end if;
   return query
   select case
-      when (a.id, a.attempt) in (
-        select c.id, c.attempt
-        from unnest(verdicts.changed, verdicts.changed_attempts) as c (id, attempt)
+      -- No token is -1. Spelt so that the planner may hash it, as it may not `is distinct from`.
+      when (a.id, a.attempt, coalesce(a.token, -1)) in (
+        select c.id, c.attempt, coalesce(c.token, -1)
+        from unnest(verdicts.changed, verdicts.changed_attempts, verdicts.changed_tokens)
+          as c (id, attempt, token)
       ) then 'done'
       when exists (
         select from "milepost".jobs as j
@@ -2519,7 +2582,8 @@ begin
       ) then 'stale'
       else 'gone'
     end::"milepost".verdict
-  from unnest(verdicts.ids, verdicts.attempts) with ordinality as a (id, attempt, number)
+  from unnest(verdicts.ids, verdicts.attempts, verdicts.tokens)
+    with ordinality as a (id, attempt, token, number)
   order by a.number;
 end;
 $$;

@@ -7,7 +7,7 @@ The duties of take() are due at every take.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import strategies as st
@@ -58,6 +58,7 @@ JOBS = st.builds(
     keep_for=st.none() | st.just(HOUR),
     state=st.none() | st.just(b"first"),
 )
+Name: TypeAlias = tuple[int, int, int | None]  # how a worker names a job that it took
 FACTS = """
 select id, channel, status::text, attempt, failures, is_cancelled, state
 from milepost.jobs order by id
@@ -124,13 +125,19 @@ class Queue(RuleBasedStateMachine):
 
     # -- workers
 
-    @rule(max_count=st.integers(1, 7), after=st.sampled_from(["", "a", "b", "c"]))
-    def take(self, max_count: int, after: str) -> None:
+    @rule(
+        max_count=st.integers(1, 7),
+        after=st.sampled_from(["", "a", "b", "c"]),
+        is_durable=st.booleans(),
+    )
+    def take(self, max_count: int, after: str, is_durable: bool) -> None:
         duties_due(self.conn)
         self.model.duties()
-        jobs = take(self.conn, max_count, 3600.0, after=after)
+        jobs = take(self.conn, max_count, 3600.0, after=after, is_durable=is_durable)
         assert [(job.id, job.attempt) for job in jobs] == self.model.take(max_count, after)
         for job in jobs:
+            assert (job.token is None) is is_durable
+            self.model.jobs[job.id].token = job.token
             policy = self.model.policies.get(job.channel, Policy())
             running = len(self.model.of(job.channel, "running"))
             assert policy.max_concurrency is None or running <= policy.max_concurrency
@@ -138,13 +145,19 @@ class Queue(RuleBasedStateMachine):
 
     @rule()
     def take_all(self) -> None:
-        self.take(7, "")
+        self.take(7, "", is_durable=False)
+
+    @rule()
+    def take_and_forget(self) -> None:
+        """As after a crash of the server: nothing happened, but the worker has its jobs."""
+        with self.conn.transaction(force_rollback=True):
+            self.taken += take(self.conn, 7, 3600.0, is_durable=False)
 
     @has_taken
     @rule(data=st.data())
     def heartbeat(self, data: st.DataObject) -> None:
         job = data.draw(self.some_taken())[0]
-        expected = self.model.verdict(job.id, job.attempt)
+        expected = self.model.verdict(*named(job))
         if expected is Verdict.DONE:
             self.model.jobs[job.id].is_expired = False
             if self.model.jobs[job.id].is_cancelled:
@@ -213,7 +226,7 @@ class Queue(RuleBasedStateMachine):
     @rule(data=st.data())
     def expire(self, data: st.DataObject) -> None:
         jobs = data.draw(self.some_taken())
-        running = [j.id for j in jobs if self.model.verdict(j.id, j.attempt) is Verdict.DONE]
+        running = [j.id for j in jobs if self.model.verdict(*named(j)) is Verdict.DONE]
         let_expire(self.conn, running)
         for id_ in running:
             self.model.jobs[id_].is_expired = True
@@ -252,23 +265,18 @@ class Queue(RuleBasedStateMachine):
 
     # -- looking
 
-    def held(self, jobs: list[TakenJob]) -> dict[tuple[int, int], ModelJob]:
-        """Those whose attempt holds them, by id and attempt. A list may name one job by several."""
+    def held(self, jobs: list[TakenJob]) -> dict[Name, ModelJob]:
+        """Those whose attempt holds them. A list may name one job by several."""
         return {
-            (job.id, job.attempt): self.model.jobs[job.id]
+            named(job): self.model.jobs[job.id]
             for job in jobs
-            if self.model.verdict(job.id, job.attempt) is Verdict.DONE
+            if self.model.verdict(*named(job)) is Verdict.DONE
         }
 
-    def expected(
-        self, jobs: list[TakenJob], held: dict[tuple[int, int], ModelJob]
-    ) -> list[Verdict]:
+    def expected(self, jobs: list[TakenJob], held: dict[Name, ModelJob]) -> list[Verdict]:
         """The others' verdicts are those after the change."""
         return [
-            Verdict.DONE
-            if (job.id, job.attempt) in held
-            else self.model.verdict(job.id, job.attempt)
-            for job in jobs
+            Verdict.DONE if named(job) in held else self.model.verdict(*named(job)) for job in jobs
         ]
 
     def some_taken(self) -> st.SearchStrategy[list[TakenJob]]:
@@ -290,3 +298,7 @@ class Queue(RuleBasedStateMachine):
             job = self.model.jobs.get(id_)
             if job is not None and job.status not in FINISHED:
                 job.run_at = self.run_at(id_)
+
+
+def named(job: TakenJob) -> Name:
+    return job.id, job.attempt, job.token

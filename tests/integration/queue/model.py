@@ -27,6 +27,7 @@ class ModelJob:
     failures: int = 0
     is_cancelled: bool = False
     is_expired: bool = False
+    token: int | None = None
 
     @property
     def turn(self) -> tuple[int, datetime, int]:
@@ -100,12 +101,12 @@ class Model:
             self.resting.add(job.channel)
         return job.id, job.attempt
 
-    def verdict(self, id_: int, attempt: int) -> Verdict:
+    def verdict(self, id_: int, attempt: int, token: int | None) -> Verdict:
         """DONE: the attempt holds the job."""
         job = self.jobs.get(id_)
         if job is None or job.status in FINISHED:
             return Verdict.GONE
-        held = job.status == "running" and job.attempt == attempt
+        held = job.status == "running" and (job.attempt, job.token) == (attempt, token)
         return Verdict.DONE if held else Verdict.STALE
 
     def complete(self, job: ModelJob) -> None:

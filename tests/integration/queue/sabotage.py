@@ -19,6 +19,9 @@ GUARDS: dict[str, tuple[str, str, str]] = {
     "state that stays": ("defer", "coalesce(asked.state, j.state)", "asked.state"),
     "end of failures": ("fail", "asked.is_final or j.failures + 1 >= j.max_attempts then 'dead'",
                         "asked.is_final then 'dead'"),
+    "order of completion": ("complete", "perform {schema}.lock_jobs(complete.ids);", "null;"),
+    "token": ("complete", "j.token is not distinct from asked.token and ", ""),
+    "durable limits": ("take_from", " and cardinality(limited) = 0", ""),
     "fence": ("complete", " and j.attempt = asked.attempt", ""),
 }  # fmt: skip
 

@@ -38,7 +38,7 @@ def test_the_queue_does_what_its_model_does(conn: Connection) -> None:
     run_model(conn, EXAMPLES, (Phase.explicit, Phase.generate, Phase.shrink))
 
 
-@pytest.mark.parametrize("guard", ["state that stays", "end of failures"])
+@pytest.mark.parametrize("guard", ["state that stays", "end of failures", "token"])
 def test_the_model_notices_a_queue_that_is_broken(conn: Connection, guard: str) -> None:
     take_out(conn, guard)
     with pytest.raises(AssertionError):

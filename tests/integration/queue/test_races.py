@@ -155,6 +155,30 @@ def test_two_first_jobs_of_a_channel_and_its_first_policies_at_once(
     assert statuses(conn) == {"ready": 40, "running": 20}
 
 
+@pytest.mark.parametrize("guard", [None, "order of completion"])
+def test_completing_in_plain_sql_holds_no_later_job_while_it_waits_for_an_earlier_one(
+    conn: Connection, session: OpenSession, pool: ThreadPoolExecutor, guard: str | None
+) -> None:
+    """A job that is kept and one that is not: what complete() changes in two statements."""
+    if guard:
+        take_out(conn, guard)
+    holder, worker, other = session(), session(), session()
+    kept, gone = put(conn, Job("c", keep_for=timedelta(hours=1)), Job("c"))
+    take(conn, 2)
+    with holder.transaction():
+        holder.execute("select from milepost.jobs where id = %s for update", [kept])
+        statement = "select milepost.complete(%s, array[1, 1])::text"
+        completing = pool.submit(lambda: worker.execute(statement, [[kept, gone]]).fetchall())
+        blocked(conn, worker, completing)
+        row = other.execute(
+            "select count(*) from (select from milepost.jobs where id = %s "
+            "for update skip locked) as free",
+            [gone],
+        ).fetchone()
+        assert (one(row)[0] == 0) is (guard is not None)
+    assert completing.result(PATIENCE_SECONDS) == [("done",), ("done",)]
+
+
 @pytest.mark.parametrize("guard", [None, "order of locks"])
 def test_cancelling_and_completing_in_different_orders_do_not_block_each_other_for_ever(
     conn: Connection, session: OpenSession, pool: ThreadPoolExecutor, guard: str | None

@@ -1,6 +1,5 @@
 -- The channels that have jobs ready and may release one, in the order of their names after `after`
--- and then from the beginning, at most `max_count`: the rotation. `pattern` is a name, or a prefix
--- and a star.
+-- and then from the beginning, at most `max_count`: the rotation. Of those that begin with `prefix`.
 --
 -- One index descent a channel, and one for its policy; no further than is asked for, because nothing
 -- here has to be read to its end. The full order by keeps the planner on jobs_ready whatever it
@@ -8,7 +7,7 @@
 -- a proposal: take_from() looks again under lock, from each channel's first job on, so that dead
 -- entries before it are walked over once.
 create or replace function {schema}.channels_with_room(
-  pattern text, after text, max_count integer
+  prefix text, after text, max_count integer
 ) returns table (channel text, head_priority smallint, head_run_at timestamptz, head_id bigint)
 language plpgsql volatile
 set enable_seqscan = off set enable_bitmapscan = off
@@ -16,16 +15,10 @@ set enable_hashjoin = off set enable_mergejoin = off set enable_material = off
 as $$
 #variable_conflict use_column
 declare
-  is_prefix constant boolean := right(channels_with_room.pattern, 1) = '*';
-  -- A channel's name is not empty: a star alone begins with whatever there is.
-  prefix constant text collate "C" := left(channels_with_room.pattern, -1);
+  -- A channel's name is not empty: without a prefix it begins with whatever there is.
+  prefix constant text collate "C" := channels_with_room.prefix;
   start constant text collate "C" := coalesce(channels_with_room.after, '');
 begin
-  if not is_prefix then
-    channels_with_room.channel := channels_with_room.pattern;
-    return next;
-    return;
-  end if;
   return query
   with recursive visited (channel, priority, run_at, id, is_second) as (
     (

@@ -6,7 +6,8 @@ create or replace function {schema}.defer(
   attempts integer[],
   delays interval[] default null,
   run_ats timestamptz[] default null,
-  states bytea[] default null
+  states bytea[] default null,
+  tokens bigint[] default null
 ) returns setof {schema}.verdict
 language plpgsql volatile
 set enable_seqscan = off set enable_bitmapscan = off
@@ -16,13 +17,15 @@ as $$
 declare
   changed bigint[];
   changed_attempts integer[];
+  changed_tokens bigint[];
 begin
   with asked as materialized (
     select
-      a.id, a.attempt, a.state,
+      a.id, a.attempt, a.token, a.state,
       coalesce(a.run_at, clock_timestamp() + coalesce(a.delay, interval '0')) as run_at
-    from unnest(defer.ids, defer.attempts, defer.delays, defer.run_ats, defer.states)
-      as a (id, attempt, delay, run_at, state)
+    from unnest(
+      defer.ids, defer.attempts, defer.tokens, defer.delays, defer.run_ats, defer.states
+    ) as a (id, attempt, token, delay, run_at, state)
     order by a.id
   ),
   deferred as (
@@ -40,11 +43,15 @@ begin
         when j.is_cancelled then clock_timestamp() + coalesce(j.keep_for, interval '0')
       end
     from asked
-    where j.id = asked.id and j.attempt = asked.attempt and j.locked_until is not null
-    returning j.id, j.attempt
+    where j.id = asked.id and j.attempt = asked.attempt
+      and j.token is not distinct from asked.token and j.locked_until is not null
+    returning j.id, j.attempt, j.token
   )
-  select array_agg(id), array_agg(attempt) from deferred into changed, changed_attempts;
+  select array_agg(id), array_agg(attempt), array_agg(token)
+  from deferred into changed, changed_attempts, changed_tokens;
   return query
-  select * from {schema}.verdicts(defer.ids, defer.attempts, changed, changed_attempts);
+  select * from {schema}.verdicts(
+    defer.ids, defer.attempts, defer.tokens, changed, changed_attempts, changed_tokens
+  );
 end;
 $$;

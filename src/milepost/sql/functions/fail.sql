@@ -6,7 +6,8 @@ create or replace function {schema}.fail(
   attempts integer[],
   delays interval[] default null,
   errors text[] default null,
-  finals boolean[] default null
+  finals boolean[] default null,
+  tokens bigint[] default null
 ) returns setof {schema}.verdict
 language plpgsql volatile
 set enable_seqscan = off set enable_bitmapscan = off
@@ -16,13 +17,14 @@ as $$
 declare
   changed bigint[];
   changed_attempts integer[];
+  changed_tokens bigint[];
 begin
   with asked as materialized (
     select
-      a.id, a.attempt, a.error, coalesce(a.delay, interval '0') as delay,
+      a.id, a.attempt, a.token, a.error, coalesce(a.delay, interval '0') as delay,
       coalesce(a.is_final, false) as is_final
-    from unnest(fail.ids, fail.attempts, fail.delays, fail.errors, fail.finals)
-      as a (id, attempt, delay, error, is_final)
+    from unnest(fail.ids, fail.attempts, fail.tokens, fail.delays, fail.errors, fail.finals)
+      as a (id, attempt, token, delay, error, is_final)
     order by a.id
   ),
   failed as (
@@ -45,11 +47,15 @@ begin
         when j.is_cancelled then clock_timestamp() + coalesce(j.keep_for, interval '0')
       end
     from asked
-    where j.id = asked.id and j.attempt = asked.attempt and j.locked_until is not null
-    returning j.id, j.attempt
+    where j.id = asked.id and j.attempt = asked.attempt
+      and j.token is not distinct from asked.token and j.locked_until is not null
+    returning j.id, j.attempt, j.token
   )
-  select array_agg(id), array_agg(attempt) from failed into changed, changed_attempts;
+  select array_agg(id), array_agg(attempt), array_agg(token)
+  from failed into changed, changed_attempts, changed_tokens;
   return query
-  select * from {schema}.verdicts(fail.ids, fail.attempts, changed, changed_attempts);
+  select * from {schema}.verdicts(
+    fail.ids, fail.attempts, fail.tokens, changed, changed_attempts, changed_tokens
+  );
 end;
 $$;

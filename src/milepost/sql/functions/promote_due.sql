@@ -9,8 +9,19 @@ as $$
 declare
   -- As a constant: the index cannot be searched for a function that changes while it is.
   this_moment constant timestamptz := clock_timestamp();
+  earliest timestamptz;
   number bigint;
 begin
+  -- Mostly nothing is due, which is seen for less than an update of no rows costs. In order, or the
+  -- planner might take the other index of scheduled jobs.
+  select d.run_at into earliest
+  from {schema}.jobs as d
+  where d.status = 'scheduled'
+  order by d.run_at
+  limit 1;
+  if earliest is null or earliest > this_moment then
+    return 0;
+  end if;
   with promoted as (
     update {schema}.jobs as j
     set status = 'ready'

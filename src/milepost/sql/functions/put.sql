@@ -27,7 +27,13 @@ begin
         return job_id;
       end if;
     end if;
-    perform {schema}.refuse_full(array[put.channel], array[1]);
+    -- Asked first, because counting costs more than all the rest, and few channels have a size.
+    if exists (
+      select from {schema}.channels as c
+      where c.name = put.channel collate "C" and c.max_size is not null
+    ) then
+      perform {schema}.refuse_full(array[put.channel], array[1]);
+    end if;
     insert into {schema}.jobs (
       channel, content, run_at, status, priority, max_attempts, unique_key, state, keep_for
     ) values (

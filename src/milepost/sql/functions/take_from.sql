@@ -2,6 +2,12 @@
 -- take(). `head_*`: the place of a job in each channel; what lies before it is not looked at, nor are
 -- the dead entries there that a held snapshot keeps.
 --
+-- A take that is not durable does not wait for the disk: a crash of the server may forget it, and
+-- then its jobs are ready as if nothing had been. So they get a token besides the attempt, which the
+-- next take will count up to again: whoever changes them names both, and what the first taker says is
+-- stale. Where a channel has limits the take is durable all the same: the limits could not count what
+-- was forgotten and still runs. Only for transactions that do nothing else.
+--
 -- The table lock keeps set_channel() out: what is read here of the policies stays true until the
 -- jobs are committed as running.
 create or replace function {schema}.take_from(
@@ -10,11 +16,14 @@ create or replace function {schema}.take_from(
   lock_for interval default '30 seconds',
   head_priorities smallint[] default null,
   head_run_ats timestamptz[] default null,
-  head_ids bigint[] default null
+  head_ids bigint[] default null,
+  is_durable boolean default true
 ) returns setof {schema}.jobs
 language plpgsql volatile
 set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
+-- Otherwise the planner, who counts on more channels than one, would be asked at every take.
+set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
@@ -24,7 +33,10 @@ declare
   locked text[];
   rated text[];
   quotas integer[];
+  -- From no sequence: a crash may forget what was drawn from it.
+  new_token constant bigint := case when not take_from.is_durable then random() * 2 ^ 53 end;
   mark bigint;
+  done text;
 begin
   -- The snapshot would be older than the locks, and the count of what runs too low.
   if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
@@ -116,6 +128,7 @@ begin
     update {schema}.jobs as j
     set status = 'running',
       attempt = j.attempt + 1,
+      token = new_token,
       taken = nextval('{schema}.jobs_taken_seq'),
       locked_until = clock_timestamp() + take_from.lock_for
     from picked
@@ -123,6 +136,10 @@ begin
     returning j.*
   )
   select * from taken order by taken.taken;
+  -- Here, where it is known: a turn of take() without a job may be followed by one with limits.
+  if found and new_token is not null and cardinality(limited) = 0 then
+    done := set_config('synchronous_commit', 'off', true);
+  end if;
 
   if cardinality(rated) > 0 then
     update {schema}.channels as c

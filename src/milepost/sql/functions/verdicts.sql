@@ -1,8 +1,13 @@
 -- What became of the jobs that were to be changed, in order, given those that were. With their
--- attempts: a worker that was slow may name one job twice, by an attempt that it lost and by the one
--- that it holds.
+-- attempts and tokens: a worker that was slow may name one job twice, by an attempt that it lost and
+-- by the one that it holds.
 create or replace function {schema}.verdicts(
-  ids bigint[], attempts integer[], changed bigint[], changed_attempts integer[]
+  ids bigint[],
+  attempts integer[],
+  tokens bigint[],
+  changed bigint[],
+  changed_attempts integer[],
+  changed_tokens bigint[]
 ) returns setof {schema}.verdict
 language plpgsql volatile
 set enable_seqscan = off set enable_bitmapscan = off
@@ -17,9 +22,11 @@ begin
   end if;
   return query
   select case
-      when (a.id, a.attempt) in (
-        select c.id, c.attempt
-        from unnest(verdicts.changed, verdicts.changed_attempts) as c (id, attempt)
+      -- No token is -1. Spelt so that the planner may hash it, as it may not `is distinct from`.
+      when (a.id, a.attempt, coalesce(a.token, -1)) in (
+        select c.id, c.attempt, coalesce(c.token, -1)
+        from unnest(verdicts.changed, verdicts.changed_attempts, verdicts.changed_tokens)
+          as c (id, attempt, token)
       ) then 'done'
       when exists (
         select from {schema}.jobs as j
@@ -27,7 +34,8 @@ begin
       ) then 'stale'
       else 'gone'
     end::{schema}.verdict
-  from unnest(verdicts.ids, verdicts.attempts) with ordinality as a (id, attempt, number)
+  from unnest(verdicts.ids, verdicts.attempts, verdicts.tokens)
+    with ordinality as a (id, attempt, token, number)
   order by a.number;
 end;
 $$;

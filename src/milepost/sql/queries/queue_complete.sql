@@ -1,4 +1,5 @@
 select verdict::text
 from {schema}.complete(
-  %(ids)b::bigint[], %(attempts)b::integer[], %(results)b::bytea[]
+  %(ids)b::bigint[], %(attempts)b::integer[], %(results)b::bytea[],
+  %(tokens)b::bigint[], %(none_is_kept)s
 ) as verdict

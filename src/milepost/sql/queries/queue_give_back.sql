@@ -1,2 +1,4 @@
 select verdict::text
-from {schema}.give_back(%(ids)b::bigint[], %(attempts)b::integer[]) as verdict
+from {schema}.give_back(
+  %(ids)b::bigint[], %(attempts)b::integer[], %(tokens)b::bigint[]
+) as verdict
