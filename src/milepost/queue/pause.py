@@ -7,7 +7,7 @@ it, so while one is in flight that will not, the worker looks again soon, then e
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from milepost import sql
 from milepost.db import one, translated
@@ -15,6 +15,8 @@ from milepost.db import one, translated
 if TYPE_CHECKING:
     from milepost.db import Connection
 
+# In how many seconds something is due, if that is known; and whether a put is in flight.
+Look: TypeAlias = "tuple[float | None, bool]"
 FIRST_LOOK_SECONDS = 0.001
 LONGEST_LOOK_SECONDS = 0.1
 
@@ -24,7 +26,7 @@ class Pause:
     poll_seconds: float = 1.0
     fruitless_looks: int = 0
 
-    def after(self, look: tuple[float | None, bool]) -> tuple[float, Pause]:
+    def after(self, look: Look) -> tuple[float, Pause]:
         """The seconds to rest now, and the pause to go on with."""
         due_seconds, is_put_in_flight = look
         seconds = self.poll_seconds
@@ -36,8 +38,7 @@ class Pause:
         return seconds, Pause(self.poll_seconds, self.fruitless_looks + 1)
 
 
-def look(conn: Connection, schema: str) -> tuple[float | None, bool]:
-    """In how many seconds something is due, if that is known; and whether a put is in flight."""
+def look(conn: Connection, schema: str) -> Look:
     with translated(schema):
         seconds, is_put_in_flight = one(conn.execute(sql.query("queue_look", schema)).fetchone())
     return seconds, is_put_in_flight

@@ -30,7 +30,7 @@ from milepost.queue.hand import Hand
 from milepost.queue.heartbeats import Heartbeats
 from milepost.queue.link import Link, LinkEnded
 from milepost.queue.outcome import Ending, Kind
-from milepost.queue.pause import Pause, look
+from milepost.queue.pause import Look, Pause, look
 from milepost.queue.rates import Rates
 from milepost.queue.take import Taker
 
@@ -113,6 +113,7 @@ class Runner:
 
     def _take_all(self, until: Until) -> None:
         pause = Pause(self._options.poll_seconds)
+        seen: Look | None = None
         while not self.stop.is_set() and self._failure is None:
             if not (count := self._wanted()):
                 self._bell.wait(STOP_SECONDS)
@@ -122,11 +123,16 @@ class Runner:
                 self._crew.wake(len(jobs))
                 if len(jobs) < count:
                     time.sleep(HANDOVER_SECONDS)
-                pause = Pause(self._options.poll_seconds)
+                pause, seen = Pause(self._options.poll_seconds), None
             elif until != "stopped" and self._is_drained():
                 return
+            elif seen is None:
+                # Before the last try to take: a put that nobody tells of is found by the one or
+                # seen in flight by the other.
+                seen = self._link.run(self._look)
             else:
-                seconds, pause = pause.after(self._link.run(self._look))
+                seconds, pause = pause.after(seen)
+                seen = None
                 self._link.run(lambda conn, wait=seconds: self._rest(conn, wait))  # type: ignore[misc]
 
     def _wanted(self) -> int:
@@ -153,7 +159,7 @@ class Runner:
             job.deadline = deadline
         return jobs
 
-    def _look(self, conn: Connection) -> tuple[float | None, bool]:
+    def _look(self, conn: Connection) -> Look:
         return look(conn, self.schema)
 
     def _is_drained(self) -> bool:
