@@ -10,13 +10,14 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from milepost.errors import SparkNotInstalled
+from milepost import db
+from milepost.errors import InvalidOption, SparkNotInstalled
 
 if TYPE_CHECKING:
     from milepost.pipeline.session import spark_session
     from milepost.pipeline.source import MilepostSource
 
-__all__ = ["MilepostSource", "require_spark", "spark_session"]
+__all__ = ["MilepostSource", "refuse_pooled", "require_spark", "spark_session"]
 
 _NEEDED = ("pyspark", "pyarrow", "adbc_driver_postgresql")
 _PLACES = {"MilepostSource": "source", "spark_session": "session"}
@@ -27,6 +28,16 @@ def require_spark() -> None:
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise SparkNotInstalled(missing)
+
+
+def refuse_pooled(url: str) -> None:
+    """Readers and the driver keep settings in their sessions."""
+    if db.leads_to_pgbouncer(url):
+        raise InvalidOption(
+            "url",
+            "says pgbouncer=true, but Spark needs sessions of its own: connect to the server "
+            "itself, or through a pooler in session mode.",
+        )
 
 
 def __getattr__(name: str) -> Any:

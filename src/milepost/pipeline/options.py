@@ -13,6 +13,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from milepost import db, sql
 from milepost.checkpoints import CheckpointKey
 from milepost.errors import InvalidOption, InvalidPosition
+from milepost.pipeline import refuse_pooled
 from milepost.pipeline.filters import EVERYTHING, Conditions
 from milepost.pipeline.names import COLUMNS
 from milepost.records import Position
@@ -93,16 +94,6 @@ def complete_conninfo(url: str | None, environ: Mapping[str, str]) -> str:
     refuse_pooled(given)
     parts = _libpq_variables(environ) | conninfo_to_dict(db.conninfo(given, "milepost-spark"))
     return make_conninfo("", **parts)
-
-
-def refuse_pooled(url: str) -> None:
-    """Readers and the driver keep settings in their sessions."""
-    if db.leads_to_pgbouncer(url):
-        raise InvalidOption(
-            "url",
-            "says pgbouncer=true, but Spark needs sessions of its own: connect to the server "
-            "itself, or through a pooler in session mode.",
-        )
 
 
 def _libpq_variables(environ: Mapping[str, str]) -> dict[str, str | int | None]:

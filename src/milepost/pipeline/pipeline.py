@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from milepost import db
 from milepost.errors import WaitTimedOut
 from milepost.log import horizon
-from milepost.pipeline import require_spark
-from milepost.pipeline.options import refuse_pooled
+from milepost.pipeline import refuse_pooled, require_spark
 from milepost.pipeline.settings import SparkSettings
 from milepost.pipeline.versions import active_of, load_versions
 from milepost.processors.segmented.progress import is_past
