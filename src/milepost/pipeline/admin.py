@@ -72,7 +72,8 @@ def find(conn: Connection, schema: str, name: str) -> list[PipelineStatus]:
 
 
 def set_paused(conn: Connection, schema: str, name: str, *, is_paused: bool) -> None:
-    """Takes effect before the next batch; the one in hand is finished. A rebuild goes on."""
+    """Takes effect before the next batch, and before the next merge of one that catches up; the one
+    in hand is finished. A rebuild goes on."""
     find(conn, schema, name)
     parameters = {"pipeline": name, "is_paused": is_paused}
     with translated(schema):
