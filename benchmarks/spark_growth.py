@@ -1,7 +1,7 @@
 """How the time of a pipeline grows with the log, and whether its driver's memory does.
 
-A run's constant part, a second or so, is in it and makes the smallest log look slower than it is; so
-compare the larger ones with each other too. Memory is what is left after a collection: the
+A run's constant part, a second or so, is in it and makes the smallest log look slower than it is;
+so compare the larger ones with each other too. Memory is what is left after a collection: the
 driver's Python processes by what the kernel counts as theirs, the JVM by its used heap.
 """
 
