@@ -32,8 +32,8 @@ class Recipe:
     at_once: int
     is_tuned: bool = False  # as someone does who has read the driver's manual to its end
 
-    def run(self, checkpoint: Path, start: int = 0) -> None:
-        """From the start to the end of the log, into new tables."""
+    def run(self, checkpoint: Path) -> None:
+        """The whole log, into new tables."""
         columns = ", ".join(f"{name} bigint" for name in self.projection.add)
         staging = _STAGING.format(columns)
         with db.connect(self.url) as conn:
@@ -42,16 +42,15 @@ class Recipe:
             conn.execute(
                 (staging.replace("table", "unlogged table") if self.is_tuned else staging).encode()
             )
-        stream = self.spark.readStream.format("milepost").options(**self._options(start)).load()
+        stream = self.spark.readStream.format("milepost").options(**self._options()).load()
         writer = stream.writeStream.foreachBatch(self._write).trigger(availableNow=True)
         writer.option("checkpointLocation", str(checkpoint)).start().awaitTermination()
 
-    def _options(self, start: int) -> dict[str, str]:
+    def _options(self) -> dict[str, str]:
         return {
             "url": self.url,
             "topics": "orders",
             "columns": ",".join(self.projection.columns),
-            "startingPosition": str(start),
             "maxMessagesPerTrigger": str(self.at_once),
             "partitions": str(CORES),  # so that both read, and both write
         }
