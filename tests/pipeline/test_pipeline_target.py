@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
 import pytest
 from pyspark.sql import SparkSession
 
 from milepost import Append, Milepost, Upsert
+from milepost.checkpoints import CheckpointKey
+from milepost.db import Connection
 from milepost.errors import PipelineError, TargetMismatch, TargetTaken
+from milepost.pipeline.columns import Column
+from milepost.pipeline.merge import prepare_merge
+from milepost.pipeline.staging import Staging
 from tests.pipeline.running import catch_up, expected_per_customer, per_customer, place, rows
+from tests.waiting import wait_until
 
 pytestmark = [
     pytest.mark.parametrize("order", ["append"]),
     pytest.mark.usefixtures("spark_directory"),
 ]
 SINK = Upsert("customers", key=["customer"], add=["total", "orders"])
+COLUMNS = [Column("customer", "text"), Column("total", "bigint"), Column("orders", "bigint")]
+WAITING = """
+select 1 from pg_stat_activity
+where datname = current_database() and wait_event_type = 'Lock' and query ~ 'milepost'
+"""
+
+
+def make_target(conn: Connection) -> None:
+    prepare_merge(conn, CheckpointKey("customers", 1), SINK, COLUMNS, "milepost")
+
+
+def make_staging(columns: list[Column], conn: Connection) -> None:
+    Staging("", "milepost", "staging_customers").create(conn, columns)
 
 
 def execute(mp: Milepost, statement: str) -> None:
@@ -29,6 +52,42 @@ def test_the_name_is_a_view_over_the_versions_table(mp: Milepost, spark: SparkSe
     assert rows(mp, found.format("customers__v1")) == expected_per_customer(20)
     assert rows(mp, "select relkind::text from pg_class where relname = 'customers'") == [("v",)]
     assert rows(mp, "select version, is_active from milepost.pipelines") == [(1, True)]
+
+
+def at_once(
+    mp: Milepost, first: Callable[[Connection], None], second: Callable[[Connection], None]
+) -> None:
+    """The second begins while the first has not committed, and ends without an error."""
+
+    def later() -> None:
+        with mp.connect() as conn:
+            second(conn)
+
+    with ThreadPoolExecutor(1) as threads, mp.connect() as conn:
+        with conn.transaction():
+            first(conn)
+            outcome = threads.submit(later)
+            wait_until(lambda: rows(mp, WAITING))
+        outcome.result(60)
+
+
+def test_of_two_drivers_that_begin_at_once_one_makes_the_target(mp: Milepost) -> None:
+    execute(
+        mp,
+        "insert into milepost.pipelines (name, version, code_version, sink, is_active)"
+        " values ('customers', 1, 1, 'Upsert', true)",
+    )
+    at_once(mp, make_target, make_target)
+    assert rows(mp, "select * from customers") == []
+
+
+@pytest.mark.parametrize("first", [COLUMNS, COLUMNS[:2]], ids=["same", "of-other-columns"])
+def test_of_two_drivers_that_begin_at_once_one_makes_the_staging(
+    mp: Milepost, first: list[Column]
+) -> None:
+    at_once(mp, partial(make_staging, first), partial(make_staging, COLUMNS))
+    staged = "select _attempt, customer, total, orders from milepost.staging_customers"
+    assert rows(mp, staged) == []
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,7 @@ def prepare_target(
     """The table is there with these columns afterwards, or nothing has changed. The view is made
     with the active version; others wait for a rebuild to swap it."""
     with translated(milepost_schema), conn.transaction():
+        _lock(conn, target, milepost_schema)
         found = _found_columns(conn, target, milepost_schema)
         if found:
             check_columns(target, columns, found)
@@ -82,6 +83,11 @@ def prepare_target(
             _create(conn, target, columns, key, milepost_schema)
         if target.shown is None and _is_active(conn, target, milepost_schema):
             _show(conn, target, milepost_schema)
+
+
+def _lock(conn: Connection, target: Target, milepost_schema: str) -> None:
+    parameters = {"target_schema": target.schema, "view_name": target.view}
+    conn.execute(sql.query("target_lock", milepost_schema), parameters)
 
 
 def _is_active(conn: Connection, target: Target, milepost_schema: str) -> bool:

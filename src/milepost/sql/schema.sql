@@ -522,22 +522,24 @@ declare
     select string_agg(format('%I %s', c, t), ', ' order by n)
     from unnest(columns, types) with ordinality as given (c, t, n)
   );
-  found_columns constant text := (
+  found_columns text;
+begin
+  -- Before looking: a competitor may be making it at this moment, and of two who make one table at
+  -- once, "if not exists" fails in the second.
+  perform pg_advisory_xact_lock(hashtextextended('milepost.staging."milepost".' || name, 0));
+  found_columns := (
     select string_agg(format('%I %s', a.attname, format_type(a.atttypid, a.atttypmod)), ', ' order by a.attnum)
     from pg_attribute as a
     where a.attrelid = to_regclass(format('"milepost".%I', name)) and a.attnum > 0 and not a.attisdropped
   );
-begin
   if found_columns = wanted then
     return;
   end if;
   if found_columns is not null then
     execute format('drop table "milepost".%I', name);
   end if;
-  -- A competitor may be making it at this moment too.
   execute format(
-    'create unlogged table if not exists "milepost".%I (%s) with (autovacuum_enabled = off)',
-    name, wanted
+    'create unlogged table "milepost".%I (%s) with (autovacuum_enabled = off)', name, wanted
   );
 end;
 $$;
@@ -551,7 +553,7 @@ declare
   );
 begin
   execute format(
-    'create table if not exists %I.%I (%s%s)%s',
+    'create table %I.%I (%s%s)%s',
     target_schema, table_name,
     (select string_agg(format('%I %s', c, t), ', ' order by n)
       from unnest(columns, types) with ordinality as x (c, t, n)),

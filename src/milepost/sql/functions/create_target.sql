@@ -10,7 +10,7 @@ declare
   );
 begin
   execute format(
-    'create table if not exists %I.%I (%s%s)%s',
+    'create table %I.%I (%s%s)%s',
     target_schema, table_name,
     (select string_agg(format('%I %s', c, t), ', ' order by n)
       from unnest(columns, types) with ordinality as x (c, t, n)),
