@@ -6,6 +6,9 @@ taker whose look was slow goes on from the last job that it took from each chann
 and spends at most an eleventh of its time on looks from the beginning. What it does not see
 meanwhile (a new channel, a more urgent job, one that waits again) waits no longer than that.
 
+A look goes over as many channels as it takes to get all the jobs that are wanted: each channel
+costs something, so a few that give much are best; where each has little, a few give too little.
+
 Pure: times are passed in.
 """
 
@@ -33,12 +36,17 @@ HINTED_TIMES = 10
 CHANNELS_A_LOOK = 100
 # Where hints were of little help, something else is slow: so many looks may be, within limits.
 TOLERATED_LOOKS = 20
+# Over how many channels to look. After so many looks in a row that got all, fewer may do.
+NARROWEST, WIDEST = 50, 400
+CONTENT_LOOKS = 50
 
 
 @dataclass(slots=True)
 class Rotation:
     slow_seconds: float = SLOW_SECONDS
     after: str | None = None  # the channel that was served last
+    width: int = NARROWEST
+    _content_looks: int = 0  # in a row
     _slow_looks: int = 0  # in a row
     _full_seconds: float = 0.0  # of the last full look
     _hinted_until: float = 0.0
@@ -56,9 +64,13 @@ class Rotation:
         chosen = (names[turn:] + names[:turn])[:CHANNELS_A_LOOK]
         return {name: self._known[name] for name in chosen}
 
-    def took(self, jobs: Sequence[TakenJob], seconds: float, now: float) -> None:
-        """What a full look found, and how long it took. One slow look may have other reasons."""
+    def took(
+        self, jobs: Sequence[TakenJob], seconds: float, now: float, *, is_all: bool = True
+    ) -> None:
+        """What a full look found, whether that is all that was wanted, and how long it took. One
+        slow look may have other reasons."""
         self._judge_hints()
+        self._fit(len({job.channel for job in jobs}), is_all=is_all)
         self._full_seconds = seconds
         self._slow_looks = self._slow_looks + 1 if self._is_slow(seconds, len(jobs)) else 0
         if self._slow_looks > 1:
@@ -73,6 +85,15 @@ class Rotation:
         for name in heads.keys() - {job.channel for job in jobs}:
             del self._known[name]
         self._remember(jobs)
+
+    def _fit(self, channels: int, *, is_all: bool) -> None:
+        """Wider, if the channels were too few; narrower by and by, else it would go to and fro."""
+        self._content_looks = self._content_looks + 1 if is_all else 0
+        if not is_all and channels >= self.width:
+            self.width = min(WIDEST, 2 * self.width)
+        elif self._content_looks >= CONTENT_LOOKS:
+            self.width = max(NARROWEST, self.width // 2)
+            self._content_looks = 0
 
     def _judge_hints(self) -> None:
         """Hints that spare less than half of the time are not worth what they hide."""

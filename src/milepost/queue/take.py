@@ -53,10 +53,10 @@ class Taker:
         started = time.monotonic()
         jobs = take(
             conn, max_count, self.lock_seconds, self.pattern, self.rotation.after, self.schema,
-            is_durable=self.is_durable,
+            is_durable=self.is_durable, max_channels=self.rotation.width,
         )  # fmt: skip
         now = time.monotonic()
-        self.rotation.took(jobs, now - started, now)
+        self.rotation.took(jobs, now - started, now, is_all=len(jobs) == max_count)
         return jobs
 
 
@@ -69,6 +69,7 @@ def take(
     schema: str = sql.DEFAULT_SCHEMA,
     *,
     is_durable: bool = True,
+    max_channels: int = 100,
 ) -> list[TakenJob]:
     """Up to so many jobs over the channels of a pattern, beginning after a channel."""
     if not pattern.endswith("*"):
@@ -82,6 +83,7 @@ def take(
         "pattern": pattern,
         "after": after,
         "is_durable": is_durable,
+        "max_channels": max_channels,
     }
     return _taken(conn, (sql.query("queue_take", schema), parameters), schema)
 

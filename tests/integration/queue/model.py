@@ -92,7 +92,9 @@ class Model:
         turn = [n for n in names if n > after] + [n for n in names if n <= after]
         turn = [n for n in turn if self.room(n) > 0][:max_count]
         share = max(1, max_count // max(1, len(turn)))
-        taken = [j for n in turn for j in self.of(n, "ready")[: min(share, self.room(n))]]
+        one_more = max(0, max_count - share * len(turn))  # channels, the first ones
+        quotas = {n: min(share + (at < one_more), self.room(n)) for at, n in enumerate(turn)}
+        taken = [j for n in turn for j in self.of(n, "ready")[: quotas[n]]]
         return [self._release(job) for job in taken[:max_count]]
 
     def _release(self, job: ModelJob) -> tuple[int, int]:

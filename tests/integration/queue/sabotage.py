@@ -9,7 +9,7 @@ from milepost.db import Connection
 
 GUARDS: dict[str, tuple[str, str, str]] = {
     # name: function, what is taken out, what stands there instead
-    "channel lock": ("take_from", "      order by c.name\n      for update skip locked\n", ""),
+    "channel lock": ("take_from", "      order by c.name\n      for update of c skip locked\n", ""),
     "count under the lock": ("take_from", "max_concurrency - running.number", "max_concurrency"),
     "set_channel's lock": ("set_channel", "lock table {schema}.channels in exclusive mode;", ""),
     "takers' lock": ("take_from", "lock table {schema}.channels in row share mode;", ""),
@@ -21,7 +21,7 @@ GUARDS: dict[str, tuple[str, str, str]] = {
                         "asked.is_final then 'dead'"),
     "order of completion": ("complete", "perform {schema}.lock_jobs(complete.ids);", "null;"),
     "token": ("complete", "j.token is not distinct from asked.token and ", ""),
-    "durable limits": ("take_from", " and cardinality(limited) = 0", ""),
+    "durable limits": ("take_from", " and not is_limited", ""),
     "fence": ("complete", " and j.attempt = asked.attempt", ""),
 }  # fmt: skip
 

@@ -9,7 +9,7 @@ import pytest
 
 from milepost.db import Connection, one
 from milepost.errors import UnsafeTake
-from milepost.queue import Taker, put
+from milepost.queue import Policy, Taker, put, set_channel
 from milepost.queue.rotation import Rotation
 from milepost.queue.take import complete, take, take_from
 from milepost.records import Job
@@ -97,6 +97,28 @@ def test_each_channel_gets_an_equal_share(conn: Connection) -> None:
     put(conn, *(Job("busy") for _ in range(300)), *(Job(f"calm{n}") for n in range(4)))
     shares = Counter(job.channel for job in take(conn, 100))
     assert shares == {"busy": 20, "calm0": 1, "calm1": 1, "calm2": 1, "calm3": 1}
+
+
+@pytest.mark.parametrize("policy", [Policy(), Policy(max_concurrency=100)])
+def test_what_cannot_be_shared_equally_differs_by_one(conn: Connection, policy: Policy) -> None:
+    for name in "abc":
+        put(conn, *(Job(name) for _ in range(10)))
+        set_channel(conn, name, policy)
+    shares = Counter(job.channel for job in take(conn, 8))
+    assert shares == {"a": 3, "b": 3, "c": 2}
+
+
+def test_a_channel_with_limits_that_is_named_twice_gets_one_share(conn: Connection) -> None:
+    put(conn, *(Job("c") for _ in range(10)))
+    set_channel(conn, "c", Policy(max_concurrency=3))
+    statement = "select count(*) from milepost.take_from(array['c', 'c', 'c'], 9)"
+    assert one(conn.execute(statement).fetchone())[0] == 3
+
+
+def test_a_taker_with_little_in_each_channel_looks_at_more_of_them(conn: Connection) -> None:
+    put(conn, *(Job(f"c{n}") for n in range(300)))
+    taker = Taker(rotation=Rotation(slow_seconds=60))
+    assert [len(taker.take(conn, 500)) for _ in range(3)] == [50, 100, 150]
 
 
 def test_a_fresh_channel_waits_for_one_rotation_at_most(conn: Connection) -> None:

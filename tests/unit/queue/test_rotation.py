@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from milepost.queue.rotation import CHANNELS_A_LOOK, TOLERATED_LOOKS, Rotation
+from milepost.queue.rotation import (
+    CHANNELS_A_LOOK,
+    CONTENT_LOOKS,
+    NARROWEST,
+    TOLERATED_LOOKS,
+    WIDEST,
+    Rotation,
+)
 from milepost.records import TakenJob
 
 TIME = datetime(2020, 1, 1, tzinfo=UTC)
@@ -102,3 +109,29 @@ def test_one_hinted_look_that_is_slow_is_no_reason_to_give_hints_up() -> None:
         rotation.took_from(rotation.heads(101.0), [job("a")], seconds)
     rotation.took([job("a")], SLOW, 200.0)
     assert rotation.heads(200.0)
+
+
+def look(rotation: Rotation, channels: int, *, is_all: bool) -> int:
+    rotation.took([job(f"c{n}") for n in range(channels)], 0.001, 100.0, is_all=is_all)
+    return rotation.width
+
+
+def test_a_look_that_gets_too_little_from_as_many_channels_as_it_may_becomes_wider() -> None:
+    rotation = Rotation()
+    assert look(rotation, NARROWEST, is_all=False) == 2 * NARROWEST
+    assert look(rotation, NARROWEST, is_all=False) == 2 * NARROWEST  # there were no more
+    for _ in range(9):
+        look(rotation, rotation.width, is_all=False)
+    assert rotation.width == WIDEST
+
+
+def test_a_wide_look_becomes_narrower_after_many_that_got_all() -> None:
+    rotation = Rotation(width=2 * NARROWEST)
+    assert {look(rotation, 3, is_all=True) for _ in range(CONTENT_LOOKS - 1)} == {2 * NARROWEST}
+    assert look(rotation, 3, is_all=False) == 2 * NARROWEST
+    for _ in range(CONTENT_LOOKS - 1):
+        look(rotation, 3, is_all=True)
+    assert look(rotation, 3, is_all=True) == NARROWEST
+    for _ in range(CONTENT_LOOKS):
+        look(rotation, 3, is_all=True)
+    assert rotation.width == NARROWEST

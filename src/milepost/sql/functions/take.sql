@@ -3,7 +3,8 @@
 -- the last channel of the previous answer. Every job comes with the attempt that whoever changes it
 -- must name, and with a token to be named too where the take is not durable: see take_from(). An
 -- empty answer may be wrong under contention: ask again later. Call it in a transaction of its own:
--- until it is committed, nobody else takes from the limited channels among them.
+-- until it is committed, nobody else takes from the limited channels among them. `max_channels`: each
+-- of them gives an equal share, so that few are cheaper, and many give more where each has little.
 --
 -- The limits of a channel hold over the whole fleet because whoever releases its jobs holds the
 -- lock on its row, and counts what runs with a snapshot that is younger than the lock. SKIP LOCKED:
@@ -14,7 +15,8 @@ create or replace function {schema}.take(
   lock_for interval default '30 seconds',
   pattern text default '*',
   after text default null,
-  is_durable boolean default true
+  is_durable boolean default true,
+  max_channels integer default 100
 ) returns setof {schema}.jobs
 language plpgsql volatile as $$
 #variable_conflict use_column
@@ -36,7 +38,7 @@ begin
         array_agg(room.head_id)
       into names, priorities, run_ats, ids
       from {schema}.channels_with_room(
-        left(take.pattern, -1), start, least(greatest(take.max_count, 1), 100)
+        left(take.pattern, -1), start, least(greatest(take.max_count, 1), take.max_channels)
       ) as room;
       exit when names is null;
     end if;

@@ -27,11 +27,14 @@ set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
-  share constant integer :=
-    greatest(1, take_from.max_count / greatest(1, cardinality(take_from.channels)));
-  limited text[];
-  locked text[];
+  asked_channels constant integer := cardinality(take_from.channels);
+  share constant integer := greatest(1, take_from.max_count / greatest(1, asked_channels));
+  -- The first ones get one more, so that all together give what is wanted.
+  one_more constant integer := greatest(0, take_from.max_count - share * asked_channels);
+  is_limited boolean;  -- any of them
+  locked bigint[];  -- as numbers of their turns, which are compared faster than names
   rated text[];
+  lagging text[];  -- whose hint where to count from has fallen far behind
   quotas integer[];
   -- From no sequence: a crash may forget what was drawn from it.
   new_token constant bigint := case when not take_from.is_durable then random() * 2 ^ 53 end;
@@ -46,41 +49,50 @@ begin
         hint = 'Take in READ COMMITTED: above it, the limits of channels would not hold.';
   end if;
   lock table {schema}.channels in row share mode;
-  limited := array(
-    select c.name::text from {schema}.channels as c
+  is_limited := exists (
+    select from {schema}.channels as c
     where c.name = any(take_from.channels collate "C")
       and (c.is_paused or c.max_concurrency is not null or c.release_interval is not null)
   );
-  if cardinality(limited) > 0 then
+  if is_limited then
     locked := array(
-      select c.name::text from {schema}.channels as c
-      where c.name = any(limited collate "C")
+      select a.turn
+      from unnest(take_from.channels) with ordinality as a (name, turn)
+      join {schema}.channels as c on c.name = a.name collate "C"
+      where c.is_paused or c.max_concurrency is not null or c.release_interval is not null
       order by c.name
-      for update skip locked
+      for update of c skip locked
     );
+    mark := nextval('{schema}.jobs_taken_seq');
     -- A statement of its own: its snapshot sees what was committed before the locks were had.
     select
       array_agg(asked.name order by asked.turn),
       array_agg(asked.quota order by asked.turn),
       array_agg(asked.name) filter (where asked.is_rated),
+      array_agg(asked.name) filter (where asked.oldest_running < mark - 5000),
       array_agg(asked.head_priority order by asked.turn),
       array_agg(asked.head_run_at order by asked.turn),
       array_agg(asked.head_id order by asked.turn)
     into
-      take_from.channels, quotas, rated,
+      take_from.channels, quotas, rated, lagging,
       take_from.head_priorities, take_from.head_run_ats, take_from.head_ids
     from (
       select
         a.name, a.turn, a.head_priority, a.head_run_at, a.head_id,
         c.release_interval is not null as is_rated,
+        case when c.max_concurrency is not null then c.oldest_running end as oldest_running,
         least(
-          share,
+          share + (a.turn <= one_more)::integer,
           case when c.release_interval is not null then 1 end,
           c.max_concurrency - running.number
         ) as quota
-      from unnest(
-        take_from.channels, take_from.head_priorities, take_from.head_run_ats, take_from.head_ids
-      ) with ordinality as a (name, head_priority, head_run_at, head_id, turn)
+      from (
+        select
+          u.*, row_number() over (partition by u.name collate "C" order by u.turn) as mention
+        from unnest(
+          take_from.channels, take_from.head_priorities, take_from.head_run_ats, take_from.head_ids
+        ) with ordinality as u (name, head_priority, head_run_at, head_id, turn)
+      ) as a
       left join {schema}.channels as c on c.name = a.name collate "C"
       left join lateral (
         select count(*)::integer as number from {schema}.jobs as r
@@ -88,22 +100,24 @@ begin
           and r.status = 'running' and r.channel = c.name and r.taken >= c.oldest_running
       ) as running on true
       -- A channel that is named twice gets no second share.
-      where array_position(take_from.channels, a.name) = a.turn and (
-        a.name <> all(limited)
-        or a.name = any(locked)
-          and not c.is_paused
-          and (c.release_interval is null or c.next_release_at <= clock_timestamp())
+      where a.mention = 1 and (
+        c.name is null
+        or not c.is_paused and (
+          c.max_concurrency is null and c.release_interval is null
+          or a.turn = any(locked)
+            and (c.release_interval is null or c.next_release_at <= clock_timestamp())
+        )
       )
     ) as asked
     where asked.quota > 0;
   else
-    quotas := array_fill(share, array[cardinality(take_from.channels)]);
+    quotas := array_fill(share + 1, array[one_more])
+      || array_fill(share, array[asked_channels - one_more]);
   end if;
   if coalesce(cardinality(take_from.channels), 0) = 0 then
     return;
   end if;
 
-  mark := nextval('{schema}.jobs_taken_seq');
   return query
   with picked as materialized (
     select job.id
@@ -137,7 +151,7 @@ begin
   )
   select * from taken order by taken.taken;
   -- Here, where it is known: a turn of take() without a job may be followed by one with limits.
-  if found and new_token is not null and cardinality(limited) = 0 then
+  if found and new_token is not null and not is_limited then
     done := set_config('synchronous_commit', 'off', true);
   end if;
 
@@ -150,8 +164,19 @@ begin
         where j.status = 'running' and j.channel = c.name and j.taken > mark
       );
   end if;
-  if cardinality(locked) > 0 then
-    perform {schema}.note_oldest_running(locked, mark);
+  -- A hint for counting what runs. True for ever, because `taken` is drawn under the channel's lock:
+  -- what runs later is higher. Seldom, so that the row does not bloat itself.
+  if cardinality(lagging) > 0 then
+    update {schema}.channels as c
+    set oldest_running = coalesce(
+      (
+        select r.taken from {schema}.jobs as r
+        where r.status = 'running' and r.channel = c.name and r.taken >= c.oldest_running
+        order by r.channel, r.taken limit 1
+      ),
+      mark
+    )
+    where c.name = any(lagging collate "C");
   end if;
 end;
 $$;
