@@ -36,6 +36,10 @@ class Row(NamedTuple):
     keep_for: timedelta | None
 
 
+# What follows channel and content in the row of a job that has nothing else to say.
+PLAIN = (None, None, 0, _DEFAULT_ATTEMPTS, None, None, None)
+
+
 def encode(job: Job) -> Row:
     check_channel(job.channel)
     content = encode_value("content", job.content)

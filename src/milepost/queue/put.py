@@ -15,7 +15,7 @@ from psycopg.pq import TransactionStatus
 
 from milepost import sql
 from milepost.db import check_usable, one, plain, plain_async, translated
-from milepost.queue.encode import Row, check_channel, encode, encode_value, is_plain
+from milepost.queue.encode import PLAIN, Row, check_channel, encode, encode_value, is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
@@ -155,7 +155,10 @@ def _would_commit(conn: Connection | AsyncConnection) -> bool:
 
 def _statement(rows: list[Row], schema: str) -> Statement:
     if len(rows) == 1:
-        return sql.query("queue_put", schema), rows[0]._asdict()
+        row = rows[0]
+        if row[2:] == PLAIN:
+            return sql.query("queue_put_plain", schema), {"channel": row[0], "content": row[1]}
+        return sql.query("queue_put", schema), row._asdict()
     names = (
         "channels", "contents", "run_ats", "delays", "priorities", "max_attempts", "unique_keys",
         "states", "keep_for",

@@ -65,6 +65,7 @@ class Runner:
     _heartbeats: Heartbeats = field(init=False)
     _crew: Crew = field(init=False)
     _asked_on: int = field(default=0, init=False)  # which connection last looked for jobs
+    _is_notified: bool = field(default=False, init=False)  # since then
     _begun: tuple[int, float] = field(default=(0, 0.0), init=False)
 
     def __post_init__(self) -> None:
@@ -154,7 +155,9 @@ class Runner:
         # From before it is asked for: the server counts from later.
         deadline = time.monotonic() + self._options.lock
         self._asked_on = self._link.opened
-        jobs = self._link.run(lambda conn: self._taker.take(conn, count))
+        # Only of the first take after a rest: the duties come with the next one, which is soon.
+        with_duties, self._is_notified = not self._is_notified, False
+        jobs = self._link.run(lambda conn: self._taker.take(conn, count, with_duties=with_duties))
         for job in jobs:
             job.deadline = deadline
         return jobs
@@ -182,7 +185,8 @@ class Runner:
                 return
             # Asked first: a notification may have come along with the answer to a query, and wait
             # in libpq, where polling the socket does not see it.
-            if is_notified(listening) or self._bell.wait(min(left, STOP_SECONDS), listening):
+            self._is_notified = is_notified(listening)
+            if self._is_notified or self._bell.wait(min(left, STOP_SECONDS), listening):
                 return
 
     def _end(self) -> None:

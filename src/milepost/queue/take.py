@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from milepost.db import AsyncConnection, Connection, Statement
     from milepost.queue.rotation import Head
 
-NO_HEAD = (None, None, None)
 _VERDICTS = {verdict.value: verdict for verdict in Verdict}
 
 
@@ -39,8 +38,10 @@ class Taker:
     rotation: Rotation = field(default_factory=Rotation)
     is_durable: bool = True
 
-    def take(self, conn: Connection, max_count: int) -> list[TakenJob]:
-        """Up to so many jobs. None at all may be a false answer under contention: ask again."""
+    def take(self, conn: Connection, max_count: int, *, with_duties: bool = True) -> list[TakenJob]:
+        """Up to so many jobs. None at all may be a false answer under contention: ask again. The
+        duties of every take (see queue_duties) may be left to the next one, where the pattern is a
+        name: then whoever was woken has its job sooner."""
         started = time.monotonic()
         heads = self.rotation.heads(started)
         if heads:
@@ -53,7 +54,7 @@ class Taker:
         started = time.monotonic()
         jobs = take(
             conn, max_count, self.lock_seconds, self.pattern, self.rotation.after, self.schema,
-            is_durable=self.is_durable, max_channels=self.rotation.width,
+            is_durable=self.is_durable, max_channels=self.rotation.width, with_duties=with_duties,
         )  # fmt: skip
         now = time.monotonic()
         self.rotation.took(jobs, now - started, now, is_all=len(jobs) == max_count)
@@ -70,13 +71,19 @@ def take(
     *,
     is_durable: bool = True,
     max_channels: int = 100,
+    with_duties: bool = True,
 ) -> list[TakenJob]:
     """Up to so many jobs over the channels of a pattern, beginning after a channel."""
     if not pattern.endswith("*"):
         # There is no rotation, and so less to do.
-        return take_from(
-            conn, {pattern: NO_HEAD}, max_count, lock_seconds, schema, is_durable=is_durable
-        )
+        named = {
+            "channel": pattern,
+            "max_count": max_count,
+            "lock_seconds": lock_seconds,
+            "is_durable": is_durable,
+            "with_duties": with_duties,
+        }
+        return _taken(conn, (sql.query("queue_take_named", schema), named), schema)
     parameters = {
         "max_count": max_count,
         "lock_seconds": lock_seconds,
@@ -90,7 +97,7 @@ def take(
 
 def take_from(
     conn: Connection,
-    heads: Mapping[str, Head | tuple[None, None, None]],
+    heads: Mapping[str, Head],
     max_count: int,
     lock_seconds: float = 30.0,
     schema: str = sql.DEFAULT_SCHEMA,
