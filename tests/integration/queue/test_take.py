@@ -153,6 +153,16 @@ def test_hints_do_not_look_before_the_head(conn: Connection) -> None:
     assert [job.id for job in take(conn, 100)] == [sooner]
 
 
+def test_the_duties_may_be_left_to_the_next_take(conn: Connection) -> None:
+    (expired,) = put(conn, Job("c"))
+    taker = Taker("c")
+    taker.take(conn, 1)
+    expire(conn, [expired])
+    (fresh,) = put(conn, Job("c"))
+    assert [job.id for job in taker.take(conn, 9, with_duties=False)] == [fresh]
+    assert [job.id for job in taker.take(conn, 9)] == [expired]
+
+
 def test_two_takers_never_get_the_same_job(session: OpenSession) -> None:
     first, second = session(), session()
     put(first, *(Job("c") for _ in range(10)))

@@ -8,6 +8,8 @@ from datetime import timedelta
 
 from milepost import Job, Milepost, TakenJob
 from milepost.db import Connection
+from milepost.queue.take import take
+from tests.integration.queue.jobs import expire
 from tests.integration.queue.working import is_empty, statuses, working
 from tests.waiting import wait_until
 
@@ -28,6 +30,25 @@ def test_a_worker_that_waits_is_woken_by_a_put_and_by_the_time_of_a_job(
             wait_until(lambda n=number: len(seen) == n + 1, 10)  # type: ignore[misc]
         mp.put(conn, Job("emails", "later", run_at=timedelta(seconds=0.3)))
         wait_until(lambda: seen[-1] == "later", 10)
+
+
+def test_a_worker_that_is_woken_takes_back_what_expired_after_the_new_job(
+    mp: Milepost, conn: Connection
+) -> None:
+    seen: list[str] = []
+
+    @mp.worker("emails", poll_seconds=3600)
+    def send(job: TakenJob) -> None:
+        seen.append(job.content)
+
+    (lost,) = mp.put(conn, Job("emails", "lost"))
+    take(conn, 1)
+    with working(send):
+        mp.put(conn, Job("emails", "first"))
+        wait_until(lambda: seen == ["first"], 10)
+        expire(conn, [lost])
+        mp.put(conn, Job("emails", "second"))
+        wait_until(lambda: seen == ["first", "second", "lost"], 10)
 
 
 def test_a_put_that_wakes_nobody_is_found_when_it_commits(mp: Milepost, conn: Connection) -> None:
