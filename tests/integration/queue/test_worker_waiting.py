@@ -32,7 +32,7 @@ def test_a_worker_that_waits_is_woken_by_a_put_and_by_the_time_of_a_job(
         wait_until(lambda: seen[-1] == "later", 10)
 
 
-def test_a_worker_that_is_woken_takes_back_what_expired_after_the_new_job(
+def test_a_worker_that_is_woken_also_takes_what_expired(
     mp: Milepost, conn: Connection
 ) -> None:
     seen: list[str] = []
@@ -48,7 +48,7 @@ def test_a_worker_that_is_woken_takes_back_what_expired_after_the_new_job(
         wait_until(lambda: seen == ["first"], 10)
         expire(conn, [lost])
         mp.put(conn, Job("emails", "second"))
-        wait_until(lambda: seen == ["first", "second", "lost"], 10)
+        wait_until(lambda: sorted(seen) == ["first", "lost", "second"], 10)
 
 
 def test_a_put_that_wakes_nobody_is_found_when_it_commits(mp: Milepost, conn: Connection) -> None:
