@@ -32,9 +32,7 @@ def test_a_worker_that_waits_is_woken_by_a_put_and_by_the_time_of_a_job(
         wait_until(lambda: seen[-1] == "later", 10)
 
 
-def test_a_worker_that_is_woken_also_takes_what_expired(
-    mp: Milepost, conn: Connection
-) -> None:
+def test_a_worker_that_is_woken_also_takes_what_expired(mp: Milepost, conn: Connection) -> None:
     seen: list[str] = []
 
     @mp.worker("emails", poll_seconds=3600)
