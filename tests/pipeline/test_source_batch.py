@@ -90,6 +90,11 @@ def test_from_a_position_to_a_position(spark: SparkSession, mp: Milepost, url: s
     assert numbers_of(part) == list(range(10, 20))
 
 
+def test_a_batch_has_no_triggers(spark: SparkSession, url: str) -> None:
+    with pytest.raises(Exception, match="is for streams: a batch reads up to endingPosition"):
+        table(spark, url, maxMessagesPerTrigger=3).collect()
+
+
 def test_from_a_time_to_a_time(spark: SparkSession, mp: Milepost, url: str) -> None:
     append(mp, 7)
     append(mp, 7, first=7)

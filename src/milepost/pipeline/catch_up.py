@@ -18,8 +18,9 @@ from milepost.pipeline.definition import EAGER
 from milepost.pipeline.options import parse
 from milepost.pipeline.overlap import write_all
 from milepost.pipeline.planner import Planner
+from milepost.pipeline.range_frame import range_frame
 from milepost.pipeline.ranges import Range
-from milepost.pipeline.stream import output_of, source_options, wait_for_orders
+from milepost.pipeline.stream import source_options, wait_for_orders
 
 if TYPE_CHECKING:
     from threading import Event
@@ -56,11 +57,14 @@ class CatchUp:
     def run(self, at: Position) -> bool:
         """Whether something was written. Ends early if a stop is asked for."""
         batches = self.reporter.total_batches
-        given = source_options(self._options, self.url, self.schema, self._at_once, 1)
+        cores = self.spark.sparkContext.defaultParallelism
+        given = source_options(self._options, self.url, self.schema, self._at_once, cores)
         with closing(Planner(parse(given, os.environ))) as planner:
-            write_all(
-                self._ranges(planner, at), self.writer, self._output, self._wait, self._merged
-            )
+
+            def output(range_: Range) -> DataFrame:
+                return self.definition.function(range_frame(self.spark, planner, range_))
+
+            write_all(self._ranges(planner, at), self.writer, output, self._wait, self._merged)
         return self.reporter.total_batches > batches
 
     def _ranges(self, planner: Planner, at: Position) -> Iterator[Range]:
@@ -76,9 +80,6 @@ class CatchUp:
                 left = 0
             else:
                 newest = planner.newest()
-
-    def _output(self, range_: Range) -> DataFrame:
-        return output_of(self.spark, self.definition, self.url, self.schema, range_, self._at_once)
 
     def _wait(self) -> None:
         wait_for_orders(self.writer, self._options, self.stop)

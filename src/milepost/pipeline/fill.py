@@ -20,11 +20,12 @@ from milepost.pipeline.options import complete_conninfo, parse
 from milepost.pipeline.overlap import write_all
 from milepost.pipeline.planner import Planner
 from milepost.pipeline.query import QueryRun
+from milepost.pipeline.range_frame import range_frame
 from milepost.pipeline.ranges import Range
 from milepost.pipeline.report import Reporter
 from milepost.pipeline.sinks import Append as AppendSink
 from milepost.pipeline.sinks import PostgresSink, Upsert
-from milepost.pipeline.stream import output_of, source_options
+from milepost.pipeline.stream import source_options
 from milepost.pipeline.writer import CheckpointMoved, RangeWriter
 from milepost.records import Position
 
@@ -101,7 +102,8 @@ def dropped(site: Site) -> RebuildFailed:
 @contextmanager
 def planner_of(site: Site) -> Iterator[Planner]:
     """Asks the log what a pipeline's reads can ask."""
-    given = source_options(site.definition.options, site.url, site.schema, site.max_messages, 1)
+    cores = site.spark.sparkContext.defaultParallelism
+    given = source_options(site.definition.options, site.url, site.schema, site.max_messages, cores)
     with closing(Planner(parse(given, os.environ))) as planner:
         yield planner
 
@@ -153,9 +155,7 @@ class RangeFill:
 
     def _output(self, range_: Range) -> DataFrame:
         site = self.site
-        return output_of(
-            site.spark, site.definition, site.url, site.schema, range_, site.max_messages
-        )
+        return site.definition.function(range_frame(site.spark, self.planner, range_))
 
     def _follow(self, answer: Answer) -> None:
         """Somebody else had the checkpoint in hand; nothing of the range was written."""

@@ -148,6 +148,11 @@ def _start(options: Mapping[str, str]) -> Start:
     text = options.get("startingPosition", "earliest").strip()
     if text == "checkpoint":
         return _checkpoint(options)
+    if "processor" in options:
+        raise InvalidOption(
+            "processor",
+            "says whose checkpoint to start from: it needs startingPosition=checkpoint.",
+        )
     if text in ("earliest", "latest"):
         return text  # type: ignore[return-value]  # mypy does not narrow a text to a literal
     return _place("startingPosition", text, "earliest, latest, checkpoint")

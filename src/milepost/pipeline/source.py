@@ -62,10 +62,15 @@ class MilepostSource(DataSource):
         return "milepost"
 
     def schema(self) -> StructType:
-        return StructType([SCHEMA[name] for name in self._parsed().columns])
+        return schema_of(self._parsed().columns)
 
     def reader(self, schema: StructType) -> BatchReader:
-        return BatchReader(self._parsed(), _columns_of(schema))
+        parsed = self._parsed()
+        if parsed.max_messages is not None:
+            raise InvalidOption(
+                "maxMessagesPerTrigger", "is for streams: a batch reads up to endingPosition."
+            )
+        return BatchReader(parsed, _columns_of(schema))
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802
         parsed = self._parsed()
@@ -168,6 +173,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __getstate__(self) -> dict[str, Any]:
         """For executors, which read and plan nothing; a connection cannot travel."""
         return self.__dict__ | {"_planner": None}
+
+
+def schema_of(columns: tuple[str, ...]) -> StructType:
+    return StructType([SCHEMA[name] for name in columns])
 
 
 def range_reader(given: SourceOptions, columns: tuple[str, ...]) -> RangeReader:

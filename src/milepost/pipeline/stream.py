@@ -147,17 +147,6 @@ def _read(
     return reader.option("maxMessagesPerTrigger", at_once).load()
 
 
-def output_of(
-    spark: SparkSession, definition: Definition, url: str, schema: str, range_: Range, at_once: int
-) -> DataFrame:
-    """What the pipeline's function makes of one range, read as it is."""
-    cores = spark.sparkContext.defaultParallelism
-    given = source_options(definition.options, url, schema, at_once, cores)
-    reader = spark.read.format("milepost").options(**given)
-    reader = reader.option("startingPosition", str(range_.after))
-    return definition.function(reader.option("endingPosition", str(range_.last)).load())
-
-
 def source_options(
     options: PipelineOptions, url: str, schema: str, at_once: int, cores: int
 ) -> dict[str, str]:

@@ -64,6 +64,13 @@ def test_a_version_that_is_no_number_is_refused() -> None:
     assert caught.value.option == "processor"
 
 
+@pytest.mark.parametrize("start", [{}, {"startingPosition": "earliest"}])
+def test_a_processor_whose_checkpoint_is_not_asked_for_is_refused(start: dict[str, str]) -> None:
+    with pytest.raises(InvalidOption, match="startingPosition=checkpoint") as caught:
+        options(**start, processor="billing")
+    assert caught.value.option == "processor"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
