@@ -18,6 +18,7 @@ from milepost import Job, Milepost, TakenJob
 from milepost.db import Connection
 from tests.chaos.queue.fleet import Fleet, held_spans, limits, prepare
 from tests.chaos.queue.history import Limit, too_many, too_soon
+from tests.integration.queue.sabotage import take_out
 from tests.integration.queue.working import working
 from tests.waiting import wait_until
 
@@ -61,18 +62,10 @@ def test_without_the_lock_on_a_channel_the_limits_are_passed(
 ) -> None:
     channels = {f"plain.{n}": Limit(max_concurrency=1) for n in range(3)}
     prepare(mp, conn, channels, SABOTAGED_JOBS)
-    take_out_the_lock(conn)
+    take_out(conn, "channel lock")
     fleet = Fleet(url, tmp_path, SEED, size=4)
     fleet.run(conn, SABOTAGED_JOBS, pause_seconds=30.0, limit_seconds=100)
     assert too_many(held_spans(conn), channels)
-
-
-def take_out_the_lock(conn: Connection) -> None:
-    row = conn.execute("select pg_get_functiondef('milepost.take_from'::regproc::oid)").fetchone()
-    assert row is not None
-    body = row[0]
-    assert body.count("order by c.name\n      for update skip locked") == 1
-    conn.execute(body.replace("order by c.name\n      for update skip locked", "order by c.name"))
 
 
 def test_a_fresh_channel_waits_for_one_rotation_at_most(mp: Milepost, conn: Connection) -> None:
