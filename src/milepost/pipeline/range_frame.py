@@ -1,7 +1,7 @@
 """A range of the log as a DataFrame, for whoever writes range after range.
 
-As the source reads it, but planned here, on the connection that found the range: for a read through
-the source Spark starts two processes, and each range a new connection.
+As the source reads it, but planned here, on the connection that found the range: to plan a read
+through the source, Spark starts two processes, each of which would connect anew.
 """
 
 from __future__ import annotations

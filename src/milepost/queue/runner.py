@@ -155,7 +155,7 @@ class Runner:
         # From before it is asked for: the server counts from later.
         deadline = time.monotonic() + self._options.lock
         self._asked_on = self._link.opened
-        # Only of the first take after a rest: the duties come with the next one, which is soon.
+        # Whoever is woken has a job to take: the duties come with the next take, which is soon.
         with_duties, self._is_notified = not self._is_notified, False
         jobs = self._link.run(lambda conn: self._taker.take(conn, count, with_duties=with_duties))
         for job in jobs:

@@ -115,6 +115,11 @@ def test_a_channel_with_limits_that_is_named_twice_gets_one_share(conn: Connecti
     assert one(conn.execute(statement).fetchone())[0] == 3
 
 
+def test_from_no_channels_nothing_is_taken(conn: Connection) -> None:
+    put(conn, Job("c"))
+    assert conn.execute("select * from milepost.take_from('{}', 9)").fetchall() == []
+
+
 def test_a_taker_with_little_in_each_channel_looks_at_more_of_them(conn: Connection) -> None:
     put(conn, *(Job(f"c{n}") for n in range(300)))
     taker = Taker(rotation=Rotation(slow_seconds=60))

@@ -30,7 +30,7 @@ declare
   asked_channels constant integer := cardinality(take_from.channels);
   share constant integer := greatest(1, take_from.max_count / greatest(1, asked_channels));
   -- The first ones get one more, so that all together give what is wanted.
-  one_more constant integer := greatest(0, take_from.max_count - share * asked_channels);
+  one_more constant integer := greatest(0, take_from.max_count - share * greatest(1, asked_channels));
   is_limited boolean;  -- any of them
   locked bigint[];  -- as numbers of their turns, which are compared faster than names
   rated text[];

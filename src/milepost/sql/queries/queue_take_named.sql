@@ -1,4 +1,4 @@
--- From one channel, by its name. Without the duties if the caller will ask again soon, with them.
+-- From one channel, by its name. The duties may be left out by who asks again soon, and then does them.
 select
   id, channel, attempt, failures, max_attempts, priority, run_at, content, state, unique_key,
   keep_for is not null, token
