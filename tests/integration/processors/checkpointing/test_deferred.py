@@ -8,10 +8,19 @@ from typing import Any
 
 import pytest
 
-from milepost import Checkpointing, Message, Milepost, Position, RecordedMessage, Segment, Trigger
+from milepost import (
+    LATEST,
+    Checkpointing,
+    Message,
+    Milepost,
+    Position,
+    RecordedMessage,
+    Segment,
+    Trigger,
+)
 from milepost.db import Connection
 from milepost.processors import Processor
-from milepost.processors.reconcile import Report
+from milepost.processors.reconcile import Report, Request
 from milepost.sql import LogOrder
 from tests.integration.processors.checkpointing.conftest import Stored
 from tests.integration.processors.checkpointing.models import (
@@ -25,6 +34,9 @@ from tests.integration.processors.checkpointing.models import (
 from tests.integration.processors.conftest import Put
 from tests.integration.processors.running import running
 from tests.waiting import wait_until
+
+
+FAR_AHEAD = Position(2**40, 1)  # beyond any transaction that a test makes
 
 
 @pytest.fixture(params=["append", "transaction"])
@@ -80,8 +92,9 @@ def test_a_request_from_another_thread_stores_up_to_a_position(
         assert model.asked_for("advanced") == [positions[4]]
 
 
+@pytest.mark.parametrize("wanted", [FAR_AHEAD, LATEST], ids=["far ahead", "latest"])
 def test_a_request_beyond_what_was_consumed_is_cut_there(
-    mp: Milepost, put: Put, stored: Stored
+    mp: Milepost, put: Put, stored: Stored, wanted: Request
 ) -> None:
     """LATEST too: it is what was consumed, not the end of the log."""
     gate = Event()
@@ -91,23 +104,18 @@ def test_a_request_beyond_what_was_consumed_is_cut_there(
             if self.positions():
                 gate.wait(30)
             Model.__call__(self, messages, segment)
+            self.triggers[segment].request(wanted)
 
     model = Slow()
     with running(processor(mp, model, batch_size=3)):
         try:
             positions = put(6)  # the second batch of three waits at the gate
-            model.wait_for(3)
-            model.trigger.request(
-                Position(positions[-1].transaction_id, positions[-1].position + 9)
-            )
-            model.trigger.request()
-            assert stored() < positions[0]
+            wait_until(lambda: stored() >= positions[2], 30)
+            assert stored() == positions[2]
+            assert model.asked_for("advanced") == [positions[2]]
         finally:
             gate.set()
-        wait_until(lambda: stored() >= positions[2], 30)
-        first = model.asked_for("advanced")[0]
-        assert first is not None
-        assert first < Position(positions[-1].transaction_id, positions[-1].position + 9)
+        wait_until(lambda: stored() >= positions[5], 30)
 
 
 def test_latest_as_a_report_is_what_was_consumed(mp: Milepost, put: Put, stored: Stored) -> None:
