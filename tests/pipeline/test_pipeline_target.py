@@ -12,10 +12,13 @@ from pyspark.sql import SparkSession
 from milepost import Append, Milepost, Upsert
 from milepost.checkpoints import CheckpointKey
 from milepost.db import Connection
-from milepost.errors import PipelineError, TargetMismatch, TargetTaken
+from milepost.errors import OtherVersionActive, PipelineError, TargetMismatch, TargetTaken
 from milepost.pipeline.columns import Column
 from milepost.pipeline.merge import prepare_merge
+from milepost.pipeline.report import Reporter
 from milepost.pipeline.staging import Staging
+from milepost.pipeline.versions import lock_versions
+from tests.pipeline.rebuilding import customers
 from tests.pipeline.running import catch_up, expected_per_customer, per_customer, place, rows
 from tests.waiting import wait_until
 
@@ -79,6 +82,21 @@ def test_of_two_drivers_that_begin_at_once_one_makes_the_target(mp: Milepost) ->
     )
     at_once(mp, make_target, make_target)
     assert rows(mp, "select * from customers") == []
+
+
+def test_of_two_versions_that_begin_at_once_one_is_active(
+    mp: Milepost, spark: SparkSession
+) -> None:
+    def first(conn: Connection) -> None:
+        lock_versions(conn, "customers", "milepost")
+        Reporter(customers(mp).definition.options, "first", "milepost").register(conn)
+
+    def second(_: Connection) -> None:
+        catch_up(customers(mp, version=2), spark)
+
+    with pytest.raises(OtherVersionActive, match="Version 2 is not built yet"):
+        at_once(mp, first, second)
+    assert rows(mp, "select version, is_active from milepost.pipelines") == [(1, True)]
 
 
 @pytest.mark.parametrize("first", [COLUMNS, COLUMNS[:2]], ids=["same", "of-other-columns"])

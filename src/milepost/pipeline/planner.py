@@ -109,6 +109,10 @@ class Planner:
         # To the last message, so that executors need not have come as far as the horizon.
         return ranges.split(replace(narrowed, last=last), extent, parts, self._probe)
 
+    def split_for_tasks(self, range_: Range, conditions: Conditions) -> list[Range]:
+        """At least one part, if need be an empty one: Spark takes none for 'one without bounds'."""
+        return self.split(range_, conditions) or [Range(range_.after, range_.after)]
+
     def about(self, range_: Range) -> int:
         """How many messages a range may hold, whoever they are for: an estimate."""
         rows = [] if range_.is_empty else self._query("range_rows", range_.parameters())

@@ -23,7 +23,7 @@ from milepost.pipeline.options import complete_conninfo
 from milepost.pipeline.report import ask_orders, of
 from milepost.pipeline.sinks import Files
 from milepost.pipeline.stream import BatchHandler, start_query
-from milepost.pipeline.versions import activate, load_versions, version_to_run
+from milepost.pipeline.versions import activate, load_versions, lock_versions, version_to_run
 from milepost.pipeline.writer import CheckpointMoved, RangeWriter, Written
 from milepost.processors.stretch import Stretch
 
@@ -175,8 +175,10 @@ class QueryRun(Stretch):
         for conn in (self._conn, self._watching):
             db.detect_dead_peers(conn)
         db.check_schema(self._conn, self.schema)
-        self._choose_version()
-        self.reporter.register(self._conn)
+        with self._conn.transaction():
+            lock_versions(self._conn, self._options.name, self.schema)
+            self._choose_version()
+            self.reporter.register(self._conn)
         if self._options.table is None:
             activate(self._conn, self._options.key, self.schema)
         self._directory = CheckpointDirectory(self.spark, directory_of(self._options, self.schema))

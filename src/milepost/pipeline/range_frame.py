@@ -27,7 +27,7 @@ Read: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 def range_frame(spark: SparkSession, planner: Planner, range_: Range) -> DataFrame:
     """The messages of the range that the planner's options select, one task for each part."""
     given = planner.options
-    parts = planner.split(range_, given.conditions) or [Range(range_.after, range_.after)]
+    parts = planner.split_for_tasks(range_, given.conditions)
     read = read_function(range_reader(given, given.columns), parts, given.conditions)
     numbers = spark.range(0, len(parts), 1, len(parts))
     return numbers.mapInArrow(read, schema_of(given.columns))

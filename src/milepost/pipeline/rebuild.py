@@ -203,6 +203,7 @@ class Rebuild:
         """The version to fill. A table of its name that nobody knows of is not touched."""
         options = self.definition.options
         with self._connected() as conn, conn.transaction():
+            versions.lock_versions(conn, options.name, self.schema)
             known = versions.load_versions(conn, options.name, self.schema)
             version = versions.version_to_fill(options, known, self.to_version)
             if version not in [v.version for v in known]:

@@ -104,11 +104,9 @@ class BatchReader(DataSourceReader):
         try:
             # The start first: what is appended meanwhile must not come before it.
             range_ = Range(planner.start(), planner.end())
-            parts = planner.split(range_, self._conditions)
+            parts = planner.split_for_tasks(range_, self._conditions)
         finally:
             planner.close()
-        # Spark takes no partitions for 'one without bounds': one that is empty, instead.
-        parts = parts or [Range(range_.after, range_.after)]
         return [RangePartition(part, self._conditions) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -96,6 +96,12 @@ def active_of(known: Sequence[Version]) -> Version | None:
     return next((v for v in known if v.is_active), None)
 
 
+def lock_versions(conn: Connection, name: str, schema: str) -> None:
+    """Until the transaction ends, nobody else chooses or registers a version of the pipeline."""
+    with translated(schema):
+        conn.execute(sql.query("pipeline_lock", schema), {"pipeline": name})
+
+
 def load_versions(conn: Connection, name: str, schema: str) -> list[Version]:
     with translated(schema):
         rows = conn.execute(sql.query("pipeline_versions", schema), {"pipeline": name}).fetchall()
