@@ -35,7 +35,6 @@ from tests.integration.processors.conftest import Put
 from tests.integration.processors.running import running
 from tests.waiting import wait_until
 
-
 FAR_AHEAD = Position(2**40, 1)  # beyond any transaction that a test makes
 
 
