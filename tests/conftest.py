@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import settings
 
 from milepost import Milepost, db, migrate
 from milepost.db import Connection
@@ -20,6 +21,11 @@ SETTINGS = {
     "fsync": "off",
     "autovacuum": "off",  # its ANALYZE holds the horizon of a log in transaction order for a moment
 }
+
+
+# A machine that stalls is no failure of a property: no time limit for a single example.
+settings.register_profile("milepost", deadline=None)
+settings.load_profile("milepost")
 
 
 @pytest.fixture(scope="session")

@@ -81,8 +81,8 @@ def stopping_on_signals(stop: threading.Event) -> Iterator[None]:
         return
 
     def ask(number: int, _frame: FrameType | None) -> None:
-        log.info("signal=%s stopping", signal.Signals(number).name)
         stop.set()
+        log.info("signal=%s stopping", signal.Signals(number).name)
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

@@ -96,7 +96,7 @@ class Session(Stretch):
             before, batch = reader.after, reader.read()
             self._delivery.deliver(replace(batch, messages=self._replay.marked(batch.messages)))
             self._report(batch)
-            if until != "stopped" and not batch.is_full:
+            if until != "stopped" and not batch.is_full and not self._has_more_retries:
                 self._delivery.drain(batch.reached)
                 return
             wait_seconds, pace = pace.after(

@@ -20,6 +20,7 @@ from tests.chaos.processors.torture import Result, Torture
 
 SECONDS = float(os.environ.get("MILEPOST_TORTURE_SECONDS", "20"))
 SABOTAGED_SECONDS = 2.0
+ENOUGH_DOUBLED = 20  # of random amounts, which then do not make up for each other
 LONGEST_GAP_SECONDS = 15.0
 
 STORE_WITHOUT_COMPARING = """
@@ -44,10 +45,10 @@ $$
 """
 
 
-def torture(url: str, directory: Path, seconds: float) -> Result:
+def torture(url: str, directory: Path, seconds: float, doubled: int = 0) -> Result:
     seed = int(os.environ.get("MILEPOST_TORTURE_SEED", random.SystemRandom().getrandbits(32)))
     sys.stdout.write(f"MILEPOST_TORTURE_SEED={seed}\n")  # before it can fail
-    result = Torture(url, directory, seconds, seed).run()
+    result = Torture(url, directory, seconds, seed, doubled).run()
     sys.stdout.write(f"{result}\n")
     return result
 
@@ -68,6 +69,6 @@ def test_storing_without_comparing_doubles_effects(
     url: str, conn: Connection, tmp_path: Path
 ) -> None:
     conn.execute(STORE_WITHOUT_COMPARING)
-    result = torture(url, tmp_path, SABOTAGED_SECONDS)
+    result = torture(url, tmp_path, SABOTAGED_SECONDS, ENOUGH_DOUBLED)
     assert result.outcome.doubled > 0, result
     assert result.outcome.wrong_balances > 0, result

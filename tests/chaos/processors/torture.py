@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[3]
 INSTANCES = 2
 WRITERS = 2
 ACCOUNTS = 20
-CATCH_UP_SECONDS = 60.0
+CATCH_UP_SECONDS = 180.0
 SAMPLE_SECONDS = 0.02
 
 _CHECKPOINT = """
@@ -46,6 +46,8 @@ select transaction_id, "position", key, (data ->> 'amount')::bigint from milepos
 order by transaction_id, "position"
 """
 _EFFECTS = "select transaction_id, position from effects order by number"
+_LAST_EFFECT = "select coalesce(max(number), 0) from effects"
+_DOUBLED = "select count(*) - count(distinct (transaction_id, position)) from effects"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,7 @@ class Torture:
     directory: Path
     seconds: float
     seed: int
+    doubled: int = 0  # so many effects must have happened twice, however long that takes
 
     def run(self) -> Result:
         progress = Progress()
@@ -134,13 +137,15 @@ class Torture:
         return Result(self.seed, self.seconds, instances.kills, progress.longest_seconds, outcome)
 
     def _torment(self, instances: Instances, conn: Connection) -> None:
-        """The time counts from when there are effects, however slow the machine."""
-        wait_until(lambda: conn.execute("select from effects limit 1").fetchone() is not None)
+        """The time counts from when there are effects, and nobody is killed before there is one
+        more, however slow the machine: or all might die before they have begun."""
+        last = _wait_for_effects(conn, 0)
         end = time.monotonic() + self.seconds
-        while time.monotonic() < end:
+        while time.monotonic() < end or _number(conn, _DOUBLED) < self.doubled:
             time.sleep(instances.rng.uniform(0.2, 1.2))
             instances.kill_one()
             instances.start()
+            last = _wait_for_effects(conn, last)
 
     @contextmanager
     def _instances(self) -> Iterator[Instances]:
@@ -194,6 +199,18 @@ def _threads(target: Callable[[T, threading.Event], None], arguments: list[T]) -
 def _deposit(rng: random.Random) -> Message:
     account = f"account-{rng.randrange(ACCOUNTS)}"
     return Message("Deposited", {"amount": rng.randint(-100, 1000)}, key=account)
+
+
+def _wait_for_effects(conn: Connection, after: int) -> int:
+    """The number of the last one, once there is one after that."""
+    wait_until(lambda: _number(conn, _LAST_EFFECT) > after)
+    return _number(conn, _LAST_EFFECT)
+
+
+def _number(conn: Connection, query: str) -> int:
+    row = conn.execute(query.encode()).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def _has_caught_up(conn: Connection) -> bool:

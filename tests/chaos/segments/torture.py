@@ -37,9 +37,10 @@ KEY = CheckpointKey(instance.NAME)
 INSTANCES = 4
 KEYS = 500
 MESSAGES_A_SECOND = 2_100  # at most; with the appends themselves, 100,000 a minute
-CATCH_UP_SECONDS = 90.0
+CATCH_UP_SECONDS = 180.0
 _LOG = 'select transaction_id, "position", key from milepost.messages order by 1, 2'
 _EFFECTS = "select transaction_id, position from effects order by number"
+_DOUBLED = "select count(*) - count(distinct (transaction_id, position)) from effects"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,7 @@ class Torture:
     seconds: float
     seed: int
     mode: str = "exactly once"
+    doubled: int = 0  # so many effects must have happened twice, however long that takes
     changes: int = 0
 
     def run(self) -> Result:
@@ -138,7 +140,7 @@ class Torture:
         """The time counts from when there are effects, however slow the machine."""
         wait_until(lambda: conn.execute("select from effects limit 1").fetchone() is not None)
         end = time.monotonic() + self.seconds
-        while time.monotonic() < end:
+        while time.monotonic() < end or _doubled(conn) < self.doubled:
             time.sleep(instances.rng.uniform(0.2, 1.5))
             instances.torment_one()
 
@@ -197,6 +199,12 @@ def _thread(target: Callable[[threading.Event], None]) -> Iterator[None]:
         finally:
             stop.set()
         running.result()
+
+
+def _doubled(conn: Connection) -> int:
+    row = conn.execute(_DOUBLED).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def _outcome(conn: Connection) -> Outcome:

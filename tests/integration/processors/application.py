@@ -2,12 +2,13 @@
 
 Run as `python -m tests.integration.processors.application URL WAY STOP_SECONDS`. Its handler
 says on stdout that it has a batch in hand, leaves the effects, and then, the WAY it was told,
-waits: until the table `released` has a row, or for ever.
+waits: until the table `released` has a row, or for ever. It also says when it was told to stop.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import subprocess
 import sys
 import threading
@@ -58,6 +59,14 @@ class Application:
         await asyncio.Event().wait()
 
 
+class Stopping(logging.Handler):
+    """Says that the signal was taken: from here on no batch may begin."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.getMessage().endswith("stopping"):
+            say("stopping")
+
+
 def say(word: str) -> None:
     sys.stdout.write(f"{word}\n")
     sys.stdout.flush()
@@ -81,12 +90,23 @@ def started(url: str, way: str, stop_seconds: float = 30.0) -> Iterator[subproce
 
 
 def wait_until_handling(process: subprocess.Popen[str]) -> None:
+    _wait_until_it_says(process, "handling")
+
+
+def wait_until_stopping(process: subprocess.Popen[str]) -> None:
+    _wait_until_it_says(process, "stopping")
+
+
+def _wait_until_it_says(process: subprocess.Popen[str], word: str) -> None:
     assert process.stdout is not None
     line = process.stdout.readline()
-    assert line == "handling\n", f"said {line!r} and ended with {process.wait()}"
+    assert line == f"{word}\n", f"said {line!r} and ended with {process.wait()}"
 
 
 def main(url: str, way: str, stop_seconds: str) -> None:
+    log = logging.getLogger("milepost.processors")
+    log.setLevel(logging.INFO)
+    log.addHandler(Stopping())
     mp = Milepost(url)
     mp.processor(NAME, batch_size=BATCH_SIZE)(getattr(Application(url), way))
     mp.run(stop_seconds=float(stop_seconds))

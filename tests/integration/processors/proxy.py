@@ -94,8 +94,8 @@ class Proxy:
         self, mischief: Mischief, client: socket.socket, server: socket.socket, data: bytes
     ) -> None:
         """Nothing more reaches the client: its side is shut before the server can answer."""
+        self.cut += 1  # first: whoever finds himself cut off may look at it at once
         shut(client)
-        self.cut += 1
         if mischief is Mischief.DELAY_COMMIT:
             self.is_released.wait()
         if mischief is not Mischief.LOSE_COMMIT:

@@ -41,6 +41,10 @@ class Instance:
         assert not self._thread.is_alive(), "the instance did not end"
         return self.error
 
+    def has_connected(self) -> bool:
+        """Whether it has begun: a first connection that fails is an error, a later one is not."""
+        return self._runner._was_connected
+
     def has_ended(self) -> bool:
         return not self._thread.is_alive()
 

@@ -118,6 +118,7 @@ def test_a_stuck_message_holds_back_what_may_be_pending(
     processor = concurrent(mp, stuck, max_pending=5)
     positions = put(30, keys=30)
     with running(processor):
+        wait_until(lambda: len(stuck.handled) >= 4)
         assert refused.wait(PATIENCE_SECONDS)
         assert sorted(stuck.handled) == [2, 3, 4, 5]
         stuck.is_released.set()

@@ -20,6 +20,11 @@ from tests.integration.processors.running import Effects, Instance, leave, leave
 from tests.waiting import wait_until
 
 LOSSES = 15
+END_WHO_HAS_READ = """
+select pg_terminate_backend(pid) from pg_stat_activity
+where application_name = 'milepost losing' and datname = current_database()
+  and query like '%from "milepost".read(%'
+"""
 
 
 def lose_connections(conn: Connection, put: Put, effects: Effects, processor: str) -> int:
@@ -132,12 +137,7 @@ def test_a_lost_connection_of_the_reading_side_alone_is_replaced(
         for n in range(1, 4):
             put(1)
             effects.wait_for(n)
-            listening = conn.execute(
-                "select pg_terminate_backend(pid) from pg_stat_activity "
-                "where application_name = 'milepost losing' and datname = current_database() "
-                """and query like '%from "milepost".read(%'"""
-            ).fetchall()
-            assert listening
+            wait_until(lambda: conn.execute(END_WHO_HAS_READ).fetchall())
 
 
 def test_a_first_connection_that_is_impossible_is_an_error_at_once() -> None:

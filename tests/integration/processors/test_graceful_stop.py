@@ -39,6 +39,7 @@ def test_a_signal_lets_the_batch_in_hand_finish_and_starts_no_other(
     with application.started(url, "released") as process:
         application.wait_until_handling(process)
         process.send_signal(number)
+        application.wait_until_stopping(process)
         conn.execute("insert into released values (now())")
         assert process.wait(PATIENCE_SECONDS) == 0, process.communicate()
     assert effects.positions() == positions[: application.BATCH_SIZE]
@@ -92,7 +93,7 @@ def test_the_limit_is_one_for_all_processors_of_a_process(mp: Milepost, put: Put
         release.wait()
 
     processors = [mp.processor(f"stuck-{n}")(wait) for n in range(4)]
-    group = Group(processors, stop_seconds=1.0)
+    group = Group(processors, stop_seconds=3.0)
     stopper = threading.Thread(target=lambda: [stuck.acquire() for _ in processors])
     stopper.start()
     put(1)

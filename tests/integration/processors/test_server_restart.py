@@ -15,7 +15,7 @@ from milepost import Message, Milepost, RecordedMessage, db
 from milepost.db import Connection
 from milepost.embedded import EmbeddedServer
 from milepost.sql import LogOrder
-from tests.integration.processors.running import PATIENCE_SECONDS, leave_all, running
+from tests.integration.processors.running import leave_all, running
 from tests.server import postgres
 from tests.waiting import wait_until
 
@@ -106,7 +106,7 @@ def test_a_processor_goes_on_after_its_server_came_back(
                 "select transaction_id, position from milepost.messages "
                 "order by transaction_id, position"
             ).fetchall()
-            wait_until(lambda: len(handled(conn)) >= len(log), PATIENCE_SECONDS)
+            wait_until(lambda: len(handled(conn)) >= len(log))
             assert handled(conn) == log
             assert len(log) >= appended[0]
 

@@ -34,6 +34,8 @@ from milepost.processors.segmented.work import Surroundings
 from milepost.processors.stretch import Stretch
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from milepost.checkpoints import Checkpoint
     from milepost.db import Connection
     from milepost.log import Batch
@@ -66,6 +68,7 @@ class SegmentedSession(Stretch):
     _claims: Claims = field(init=False)
     _tally: Tally = field(default_factory=Tally, init=False)
     _target: Position | None = field(default=None, init=False)
+    _flushed: set[tuple[int, int]] = field(default_factory=set, init=False)
     _make: MakeWork = field(init=False)
     _has_retries: bool = field(default=False, init=False)
 
@@ -212,23 +215,27 @@ class SegmentedSession(Stretch):
             return False
         if self._target is None:
             self._target = horizon(self._conn, self.schema).position
-            self._flush_for_others()
         feed, (here, _) = self._board.position, self._board.epochs()
         if here and (feed is None or feed < self._target):
             return False
         if not self._board.is_drained():
             return False  # claimed meanwhile, by the keeper: not all of them are where the feed is
+        self._flush_for_others(here)
         options = self._options
         return self._board.flush() and has_seen(
             self._conn, self.schema, options, self._target, besides=here
         )
 
-    def _flush_for_others(self) -> None:
-        """Another instance that waits to have caught up looks at what is stored."""
-        works = self._board.works()
-        if len(works) < len(standings(self._conn, self.schema, self._options.key)):
-            for work in works:
-                work.flush()
+    def _flush_for_others(self, here: Mapping[int, int]) -> None:
+        """Another instance that waits to have caught up looks at what is stored. Once for each
+        claim, and for those that came after the horizon was taken as well: or each instance would
+        wait for what the other has handled and not stored."""
+        claims = {(work.segment.id, work.claim.epoch): work for work in self._board.works()}
+        late = (claims.keys() & here.items()) - self._flushed
+        if late and len(here) < len(standings(self._conn, self.schema, self._options.key)):
+            for claim in late:
+                claims[claim].flush()
+            self._flushed |= late
 
     def _follow_orders(self) -> bool:
         """Whether the operators want nothing to be read now."""

@@ -70,9 +70,9 @@ def say(text: str) -> None:
 
 def main(url: str, stall_at: str) -> None:
     mp = Milepost(url)
-    mp.processor(
-        NAME, delivery="at_least_once", batch_size=BATCH_SIZE, claim_seconds=1.0, poll_seconds=0.05
-    )(Sum(url, int(stall_at)))
+    mp.processor(NAME, delivery="at_least_once", batch_size=BATCH_SIZE, poll_seconds=0.05)(
+        Sum(url, int(stall_at))
+    )
     mp.run()
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 
 from milepost import Milepost, Position, Segment
 from milepost.db import Connection
-from milepost.processors import Processor
+from milepost.processors import Processor, participants
 from milepost.processors.reconcile import Report
 from tests.integration.processors.checkpointing.conftest import Stored
 from tests.integration.processors.checkpointing.models import Model
@@ -21,6 +21,8 @@ from tests.integration.processors.running import Effects, leave_all, running
 from tests.waiting import wait_until
 
 TIMEOUT_SECONDS = 0.3
+# Until every claim, as it is now, would have expired.
+OUTLAST = "select pg_sleep_until(max(claimed_until)) from milepost.segments"
 
 
 class Hanging(Model):
@@ -75,8 +77,9 @@ def processor(mp: Milepost, model: Model, **options: Any) -> Processor:
 @pytest.mark.parametrize("kind", [Hanging, HangingAsync])
 def test_a_checkpoint_that_takes_too_long_has_failed_and_the_segment_is_retried(
     mp: Milepost, put: Put, stored: Stored, conn: Connection, gate: threading.Event,
-    kind: type[Hanging],
+    kind: type[Hanging], caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
+    caplog.set_level(logging.WARNING, "milepost.processors")
     positions = put(10)
     model = kind(gate)
     with running(processor(mp, model)):
@@ -87,37 +90,49 @@ def test_a_checkpoint_that_takes_too_long_has_failed_and_the_segment_is_retried(
         wait_until(lambda: not old.is_active, 30)
         wait_until(lambda: _error(conn) is not None, 30)
         assert stored() == Position.BEGINNING
-        error = _error(conn)
         gate.set()  # it comes to itself: claimed again, handled again, stored
         model.wait_for_call("claimed", 2)
         model.wait_for(20)
-        model.trigger.request()
-        wait_until(lambda: stored() >= positions[-1], 30)
-    assert f"{kind.__name__} did not answer within 0.3 s" in str(error)
+        wait_until(lambda: _has_stored(model, stored, positions[-1]), 30)
+    # In the log: the error of the segment may by then be that it was busy at the next claim.
+    assert f"{kind.__name__} did not answer within 0.3 s" in caplog.text
+
+
+def _has_stored(model: Model, stored: Stored, position: Position) -> bool:
+    """Asked for at every look: on a slow machine any answer may come too late, and then the trigger
+    is another one."""
+    model.trigger.request()
+    return stored() >= position
 
 
 def test_a_coroutine_that_is_given_up_is_cancelled(
-    mp: Milepost, put: Put, gate: threading.Event
+    mp: Milepost, put: Put, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(participants, "CANCEL_SECONDS", 30.0)  # it need not be quick
     model = HangingAsync(gate)
     with running(processor(mp, model)):
         put(10)
         model.wait_for(10)
-        model.trigger.request()
-        wait_until(lambda: model.cancelled == 1, 30)
+        wait_until(lambda: _has_cancelled(model), 30)
         model.wait_for_call("lost")  # it is not busy any more, so it hears of it
         gate.set()
+
+
+def _has_cancelled(model: HangingAsync) -> bool:
+    """Asked at every look: on a slow machine it may be given up before it was ever called."""
+    model.trigger.request()
+    return model.cancelled > 0
 
 
 def test_while_it_hangs_the_claims_are_kept_and_other_segments_go_on(
     mp: Milepost, put: Put, stored: Stored, conn: Connection, gate: threading.Event
 ) -> None:
-    """It hangs for several times as long as a claim holds; the one thread of the pool that waits
-    for it is not the one that extends claims."""
+    """It hangs for longer than a claim holds; the one thread of the pool that waits for it is not
+    the one that extends claims."""
     model = Hanging(gate)
     made = mp.processor(
         "balances", delivery="at_least_once", poll_seconds=0.05, segments=2,
-        claim_seconds=0.5, durability_timeout=30.0,
+        claim_seconds=4.0, durability_timeout=60.0,
     )(model)  # fmt: skip
     with running(made):
         positions = put(20, keys=20)
@@ -126,8 +141,8 @@ def test_while_it_hangs_the_claims_are_kept_and_other_segments_go_on(
         for trigger in list(model.triggers.values()):
             trigger.request()
         wait_until(lambda: stored(1) >= positions[-1], 30)
-        began = time.monotonic()
-        wait_until(lambda: time.monotonic() - began > 1.5, 30)  # three claims' time
+        model.wait_for_call("advanced", 2)
+        conn.execute(OUTLAST)
         assert _epochs(conn) == held
         handled = model.handled[Segment(1, 1)]
         count = len(handled)
@@ -150,6 +165,7 @@ def test_it_is_not_called_again_for_a_segment_in_which_it_still_hangs(
         put(10)
         model.wait_for(10)
         model.trigger.request()
+        model.wait_for_call("advanced")
         wait_until(lambda: "still busy" in str(_error(conn)), 30)
         assert _count(model, "advanced") == 1
         assert _count(model, "claimed") == 1

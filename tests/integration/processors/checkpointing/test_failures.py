@@ -116,7 +116,8 @@ def test_a_lost_connection_ends_the_claims_and_the_next_session_begins_anew(
         model.wait_for(20)
         model.trigger.request()
         wait_until(lambda: stored() >= positions[-1], 30)
-    assert model.names[:3] == ["claimed", "lost", "claimed"]
+    # A release may have been tried first, in vain.
+    assert model.names[model.names.index("claimed", 1) - 1] == "lost"
 
 
 class PerMessage(Model):

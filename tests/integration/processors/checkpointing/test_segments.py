@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from threading import Event, Thread
+from threading import Barrier, Event, Thread
+
+import pytest
 
 from milepost import Message, Milepost, Position, RecordedMessage, Segment, db
+from milepost import log as the_log
 from milepost.checkpoints import CheckpointKey
 from milepost.db import Connection
 from milepost.processors import Processor
 from milepost.processors.reconcile import Report
-from milepost.processors.segmented import operator
+from milepost.processors.segmented import operator, session
+from milepost.processors.segmented.keeper import Keeper
 from tests.integration.processors.checkpointing.conftest import Stored
 from tests.integration.processors.checkpointing.models import Eager, Model, latest, nothing
 from tests.integration.processors.conftest import Put
@@ -244,6 +248,38 @@ def test_two_instances_that_run_until_caught_up_do_not_wait_for_each_other(
         assert stored(segment) >= more[-1]
     seen = {*models[0].positions(), *models[1].positions()}
     assert seen == {*positions, *more}
+
+
+@pytest.fixture
+def claiming_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two instances get half of four segments each, and not before both have taken the horizon that
+    they are to reach."""
+    have_asked, claim = Barrier(2), Keeper._claim
+    both_have = Event()
+
+    def claim_late(keeper: Keeper, number: int) -> None:
+        assert both_have.wait(30)
+        claim(keeper, min(number, 2))
+
+    def horizon(conn: Connection, schema: str) -> the_log.Horizon:
+        taken = the_log.horizon(conn, schema)
+        have_asked.wait(30)
+        both_have.set()
+        return taken
+
+    monkeypatch.setattr(Keeper, "_claim", claim_late)
+    monkeypatch.setattr(session, "horizon", horizon)
+
+
+@pytest.mark.usefixtures("claiming_late")
+def test_what_was_claimed_after_the_horizon_was_taken_is_stored_for_the_other_instance_too(
+    mp: Milepost, url: str, put: Put, stored: Stored
+) -> None:
+    """Or each would wait for what the other has handled and not stored."""
+    positions = put(40, keys=40)
+    _run_together([processor(each, Model(), 4) for each in (mp, Milepost(url))])
+    for segment in range(4):
+        assert stored(segment) >= positions[-1]
 
 
 def _run_together(made: list[Processor]) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 
 import psycopg
 import pytest
 
-from milepost import Milepost, sql
+from milepost import Milepost, RecordedMessage, sql
 from milepost.db import Connection
 from milepost.errors import ParkingFull
+from milepost.processors import retrying
 from milepost.processors.dead_letters import dead_letter, drop, list_dead_letters
 from tests.integration.processors.parking.picky import SCHEMA, Picky, Table, pairs
 from tests.integration.processors.running import running
@@ -68,6 +70,23 @@ def test_a_retried_key_is_handled_in_order_and_flows_again(
         table.append(("bad", 4))
         wait_until(lambda: 4 in table.seen_of("bad"))
     assert table.seen_of("bad") == [1, 2, 3, 4]
+
+
+def test_a_retry_that_takes_long_is_done_before_it_has_caught_up(
+    mp: Milepost, picky: Picky, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retrying, "DRAIN_SECONDS", 0.05)
+    picky.disliked = {"bad"}
+    table.append(*pairs("bad", [1, 2, 3]))
+    picky.processor(mp).run(until="caught_up")
+    table.retry("bad")
+
+    @Milepost(mp._url).processor("picky", on_failure="park")
+    def slow(messages: list[RecordedMessage], tx: Connection) -> None:
+        time.sleep(0.1)
+
+    slow.run(until="caught_up")
+    assert table.is_empty()
 
 
 @pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])

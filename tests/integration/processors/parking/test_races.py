@@ -23,6 +23,8 @@ pytestmark = [
     pytest.mark.parametrize("order", ["append"]),
     pytest.mark.usefixtures("quick_orders"),
 ]
+IN_VAIN = 5.0  # seconds that are waited for what never comes
+Handle = Callable[..., None]
 
 
 @dataclass(slots=True)
@@ -73,10 +75,11 @@ def retry_now(processor: Processor) -> None:
 
 
 def arrive_while_the_last_letter_is_retried(
-    url: str, mp: Milepost, picky: Picky, table: Table, delivery: str
+    url: str, mp: Milepost, picky: Picky, table: Table, delivery: str, seconds: float = 60.0
 ) -> None:
     """A batch of one instance holds the second message back and has not committed, while another
-    instance handles the first one, the last letter there is to see."""
+    instance handles the first one, the last letter there is to see. Then nothing is left, within
+    so many seconds."""
     park_one(mp, picky, table)
     slow = Slow(picky)
     with running(slow_processor(Milepost(url), slow, delivery)):
@@ -89,7 +92,7 @@ def arrive_while_the_last_letter_is_retried(
         wait_until(lambda: bool(table.seen_of("slow")))
         table.append(("bad", 3), ("last", 1))
         wait_until(lambda: bool(table.seen_of("last")))
-        wait_until(table.is_empty, seconds=5)
+        wait_until(table.is_empty, seconds)
 
 
 @pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
@@ -106,7 +109,7 @@ def test_without_the_lock_of_letters_that_message_is_lost(
 ) -> None:
     sabotage.take_out_the_lock_of_letters(conn)
     with pytest.raises(AssertionError, match="still not so"):
-        arrive_while_the_last_letter_is_retried(url, mp, picky, table, "exactly_once")
+        arrive_while_the_last_letter_is_retried(url, mp, picky, table, "exactly_once", IN_VAIN)
     assert table.seen_of("bad") == [1, 3]
 
 
@@ -115,22 +118,21 @@ def test_a_key_drained_while_a_message_is_held_back_would_stay_parked_without_a_
 ) -> None:
     sabotage.leave_drained_keys_to_the_operator(conn)
     with pytest.raises(AssertionError, match="still not so"):
-        arrive_while_the_last_letter_is_retried(url, mp, picky, table, "at_least_once")
+        arrive_while_the_last_letter_is_retried(url, mp, picky, table, "at_least_once", IN_VAIN)
     assert table.parked() == ["bad"]
 
 
 def drain_with_two_instances(
-    url: str, mp: Milepost, picky: Picky, table: Table, delivery: str
+    url: str, mp: Milepost, picky: Picky, table: Table, delivery: str, handle: Handle
 ) -> list[int]:
     picky.disliked = {"bad"}
     table.append(*pairs("bad", range(30)))
     picky.processor(mp, delivery).run(until="caught_up")
     picky.disliked.clear()
-    handled = _slowed(picky, delivery)
     instances = [
         Milepost(url).processor(
             "picky", delivery=delivery, on_failure="park", poll_seconds=0.01  # type: ignore[arg-type]  # texts
-        )(handled)
+        )(handle)
         for _ in range(2)
     ]  # fmt: skip
     with running(*instances):
@@ -139,7 +141,7 @@ def drain_with_two_instances(
     return table.seen_of("bad")
 
 
-def _slowed(picky: Picky, delivery: str) -> Callable[..., None]:
+def _slowed(picky: Picky, delivery: str) -> Handle:
     def exactly_once(messages: list[RecordedMessage], tx: Connection) -> None:
         time.sleep(0.01)
         picky.exactly_once_def_batch(messages, tx)
@@ -151,11 +153,25 @@ def _slowed(picky: Picky, delivery: str) -> Callable[..., None]:
     return exactly_once if delivery == "exactly_once" else at_least_once
 
 
+def _meeting(picky: Picky) -> Handle:
+    """The first letter is not handled before it is in two hands."""
+    both, is_met = threading.Barrier(2), threading.Event()
+
+    def at_least_once(messages: list[RecordedMessage]) -> None:
+        if not is_met.is_set():
+            both.wait(30)
+            is_met.set()
+        picky.at_least_once_def_batch(messages)
+
+    return at_least_once
+
+
 @pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
 def test_two_instances_retry_a_key_once_and_in_order(
     url: str, mp: Milepost, picky: Picky, table: Table, delivery: str
 ) -> None:
-    assert drain_with_two_instances(url, mp, picky, table, delivery) == list(range(30))
+    seen = drain_with_two_instances(url, mp, picky, table, delivery, _slowed(picky, delivery))
+    assert seen == list(range(30))
 
 
 def test_without_the_lock_of_a_retry_both_handle_it(
@@ -168,5 +184,5 @@ def test_without_the_lock_of_a_retry_both_handle_it(
         return sabotage.ANYBODY_DRAINS if sabotaged else query(name, schema)
 
     monkeypatch.setattr(sql, "query", without)
-    seen = drain_with_two_instances(url, mp, picky, table, "at_least_once")
+    seen = drain_with_two_instances(url, mp, picky, table, "at_least_once", _meeting(picky))
     assert len(seen) > 30

@@ -55,14 +55,14 @@ def test_instances_share_the_segments_evenly(
 def test_one_that_joins_gets_its_share_and_one_that_leaves_gives_it_back(
     mp: Milepost, conn: Connection, put: Put, effects: Effects
 ) -> None:
-    processor = mp.processor(NAME, segments=8)(leave_all)
+    processor = mp.processor(NAME, segments=8, claim_seconds=600.0)(leave_all)
     with running(processor):
         wait_until(lambda: shares(conn) == [8])
         with running(processor):
             wait_until(lambda: shares(conn) == [4, 4])
-            processor.wait_for(put(100, keys=50)[-1])
-        wait_until(lambda: shares(conn) == [8], seconds=5.0)
-        processor.wait_for(put(100, keys=50)[-1])
+            processor.wait_for(put(100, keys=50)[-1], timeout=30)
+        wait_until(lambda: shares(conn) == [8])  # long before any claim has expired
+        processor.wait_for(put(100, keys=50)[-1], timeout=30)
     assert set(owners(conn).values()) == {None}
     assert conn.execute("select from milepost.instances").fetchall() == []
     assert effects.count() == 200
@@ -84,7 +84,7 @@ def test_a_killed_instances_segments_are_taken_over_once_its_claims_have_expired
         victim.kill()
         victim.wait()
         put(200, keys=100)
-        wait_until(lambda: shares(conn) == [8], seconds=10.0)
+        wait_until(lambda: shares(conn) == [8])
         effects.wait_for(200)
     assert sorted(effects.positions()) == [m.position for m in mp.read()]
 
@@ -93,7 +93,8 @@ def test_a_killed_instances_segments_are_taken_over_once_its_claims_have_expired
 def test_clocks_that_differ_by_two_hours_cause_no_double_owner(
     mp: Milepost, conn: Connection, url: str, put: Put, effects: Effects
 ) -> None:
-    with instance.started(url, 1.0, hours=-1), instance.started(url, 1.0, hours=1):
+    """A claim lasts for less than their clocks differ, and for longer than any machine stalls."""
+    with instance.started(url, 60.0, hours=-1), instance.started(url, 60.0, hours=1):
         wait_until(lambda: shares(conn) == [4, 4])
         settled = epochs(conn)
         for _ in range(10):
@@ -104,12 +105,19 @@ def test_clocks_that_differ_by_two_hours_cause_no_double_owner(
     assert len(set(effects.positions())) == effects.count() == 500
 
 
+def outlast_the_claims(conn: Connection) -> None:
+    """Until every claim, as it is now, would have expired by the server's clock."""
+    conn.execute("select pg_sleep_until(max(claimed_until)) from milepost.segments")
+
+
 @contextmanager
-def blocked(mp: Milepost, **options: object) -> Iterator[tuple[Processor, Event, list[int]]]:
+def blocked(
+    mp: Milepost, claim_seconds: float = 5.0, **options: object
+) -> Iterator[tuple[Processor, Event, list[int]]]:
     """A processor whose handler waits for the event; and the segments it is called for."""
     go_on, called = Event(), []
 
-    @mp.processor(NAME, delivery="at_least_once", claim_seconds=0.5, **options)  # type: ignore[arg-type]
+    @mp.processor(NAME, delivery="at_least_once", claim_seconds=claim_seconds, **options)  # type: ignore[arg-type]
     def handle(messages: list[RecordedMessage], segment: object) -> None:
         called.append(segment.id)  # type: ignore[attr-defined]
         go_on.wait(30)
@@ -120,29 +128,32 @@ def blocked(mp: Milepost, **options: object) -> Iterator[tuple[Processor, Event,
         go_on.set()
 
 
-def keeps_its_claims(mp: Milepost, conn: Connection, put: Put, **options: object) -> bool:
-    """Whether the claims of an instance outlast handlers that take longer than they last, with a
-    second instance there to take what is free."""
-    with blocked(mp, **options) as (processor, go_on, called), ExitStack() as stack:
+@contextmanager
+def in_hand(
+    mp: Milepost, conn: Connection, put: Put, claim_seconds: float
+) -> Iterator[tuple[Instance, Instance]]:
+    """Two instances: the first has the one segment in hand for as long as the block lasts, the
+    second is there to take it as soon as it is free."""
+    with blocked(mp, claim_seconds, segments=1) as (processor, go_on, called), ExitStack() as stack:
         first = Instance(processor)
-        wait_until(lambda: None not in owners(conn).values() and owners(conn))
+        wait_until(lambda: owners(conn) == {0: first.owner})
         put(100, keys=100)
         wait_until(lambda: called)
-        before = epochs(conn)
         second = Instance(processor)
         for each in (first, second):
             stack.callback(each.ends)
             stack.callback(each.stop.set)
-        passed(conn, 2.0)
-        kept = {id_ for id_, epoch in epochs(conn).items() if before[id_] == epoch}
-        go_on.set()
-        # The second gets its share of what is not in hand: released, not taken.
-        return set(called[:1]) <= kept and owners(conn)[called[0]] == first.owner
+        stack.callback(go_on.set)
+        yield first, second
 
 
 @append_order
 def test_a_handler_slower_than_the_claim_keeps_it(mp: Milepost, conn: Connection, put: Put) -> None:
-    assert keeps_its_claims(mp, conn, put, segments=1)
+    with in_hand(mp, conn, put, claim_seconds=5.0) as (first, _):
+        before = epochs(conn)
+        outlast_the_claims(conn)
+        assert epochs(conn) == before
+        assert owners(conn) == {0: first.owner}
 
 
 @append_order
@@ -169,7 +180,8 @@ def test_extending_in_the_thread_that_handles_loses_the_claim(
 
     monkeypatch.setattr(Keeper, "beat", slow_beat)
     monkeypatch.setattr(Service, "serve", locked_serve)
-    assert not keeps_its_claims(mp, conn, put, segments=1)
+    with in_hand(mp, conn, put, claim_seconds=0.5) as (_, second):
+        wait_until(lambda: owners(conn) == {0: second.owner})
 
 
 @append_order
@@ -184,7 +196,7 @@ def test_a_pool_saturated_by_slow_handlers_keeps_its_claims(
         put(200, keys=100)
         wait_until(lambda: len(called) == 2)
         before = epochs(conn)
-        passed(conn, 2.0)
+        outlast_the_claims(conn)
         assert epochs(conn) == before
         assert shares(conn) == [8]
         assert len(called) == 2
@@ -242,7 +254,7 @@ def test_memory_is_bounded_when_all_segments_are_slow(mp: Milepost, put: Put) ->
             threading.Event().wait(0.5)
             assert max(held) <= 4 * 5 * 4
             go_on.set()
-            handle.wait_for(put(1)[-1])
+            handle.wait_for(put(1)[-1], timeout=60)
 
 
 def test_split_merge_and_balance_while_running_keep_effects_once_and_in_order(

@@ -11,7 +11,7 @@ import pytest
 from milepost import Milepost, RecordedMessage, Retry
 from milepost.db import Connection
 from milepost.errors import HandlerFailed
-from milepost.processors import admin
+from milepost.processors import admin, report
 from milepost.processors.segmented import keeper, session
 from milepost.records import key_hash
 from tests.integration.cli.command import Cli
@@ -36,7 +36,7 @@ def test_it_is_paused_and_resumed(
     monkeypatch.setattr(session, "ORDERS_SECONDS", 0.05)
     processor = mp.processor(NAME, segments=4)(leave_all)
     with running(processor):
-        processor.wait_for(put(20, keys=20)[-1])
+        processor.wait_for(put(20, keys=20)[-1], timeout=30)
         admin.set_paused(conn, "milepost", KEY, is_paused=True)
         wait_until(lambda: status(conn).state == "paused")
         wait_until(lambda: _reported(conn) == "paused")
@@ -53,8 +53,9 @@ def _reported(conn: Connection) -> str:
 
 
 def test_the_list_shows_the_last_segment_and_counts_what_is_left(
-    mp: Milepost, conn: Connection, put: Put
+    mp: Milepost, conn: Connection, put: Put, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(report, "REPORT_SECONDS", 0.05)
     go_on = Event()
 
     @mp.processor(NAME, segments=4, delivery="at_least_once")
@@ -73,6 +74,8 @@ def test_the_list_shows_the_last_segment_and_counts_what_is_left(
         finally:
             go_on.set()
         wait_until(lambda: status(conn).lag_messages == 0)
+        # Stored a moment before it is counted.
+        wait_until(lambda: status(conn).handled == 100)
     assert status(conn).state == "stopped"
     assert status(conn).handled == 100
 
@@ -151,7 +154,7 @@ def test_a_lost_connection_of_one_thread_ends_nothing_for_good(
 ) -> None:
     processor = mp.processor(NAME, segments=4, claim_seconds=1.0)(leave_all)
     with running(processor):
-        processor.wait_for(put(20, keys=20)[-1])
+        processor.wait_for(put(20, keys=20)[-1], timeout=30)
         for _ in range(3):
             conn.execute(
                 "select pg_terminate_backend(pid) from pg_stat_activity "

@@ -104,7 +104,7 @@ def test_messages_that_come_while_it_runs_are_handled(
     processor = mp.processor(NAME, segments=4)(leave_all)
     with running(processor):
         for _ in range(5):
-            processor.wait_for(put(20, keys=20)[-1])
+            processor.wait_for(put(20, keys=20)[-1], timeout=30)
     assert effects.count() == 100
 
 
