@@ -123,6 +123,7 @@ def test_a_driver_that_moves_too_fast_is_held_for_a_moment(
     mp: Milepost, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(course, "PATIENT_TRIES", 0)
+    monkeypatch.setattr(course, "HOLD_SECONDS", 100.0)  # so that it is still held as one looks
     pipeline = customers(mp)
     place(mp, 0, 50)
     held: list[object] = []
@@ -207,6 +208,34 @@ def test_of_two_rebuilds_at_once_one_stops_and_names_the_other(
     assert loser.other == winner
     assert rows(mp, CUSTOMERS) == expected_per_customer(200)
     assert tables(mp) == ["customers__v1"]
+
+
+def test_a_rebuild_is_not_refused_for_the_table_of_one_that_begins_at_the_same_moment(
+    mp: Milepost, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = customers(mp)
+    place(mp, 0, 50)
+    load = versions.load_versions
+
+    def load_and_be_overtaken(*arguments: Any) -> list[versions.Version]:
+        known = load(*arguments)
+        monkeypatch.setattr(versions, "load_versions", load)
+        begin_another()
+        return known
+
+    def begin_another() -> None:
+        other = rebuild_of(pipeline, spark)
+        other.watch = press_control_c
+        with pytest.raises(KeyboardInterrupt):
+            other.run()
+        assert tables(mp) == ["customers__v1"]
+
+    def press_control_c(_: Progress) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(versions, "load_versions", load_and_be_overtaken)
+    assert rebuild_of(pipeline, spark).run().version == 1
+    assert rows(mp, CUSTOMERS) == expected_per_customer(50)
 
 
 def test_a_version_that_is_dropped_while_it_is_filled_ends_its_rebuild(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -54,6 +54,10 @@ class Rebuilt:
     rows: int
     seconds: float
     is_old_dropped: bool
+
+
+def _numbers(known: Sequence[versions.Version]) -> list[int]:
+    return [version.version for version in known]
 
 
 def refuse(options: PipelineOptions) -> None:
@@ -205,7 +209,7 @@ class Rebuild:
         with self._connected() as conn, conn.transaction():
             known = versions.load_versions(conn, options.name, self.schema)
             version = versions.version_to_fill(options, known, self.to_version)
-            if version not in [v.version for v in known]:
+            if version not in _numbers(known):
                 self._refuse_table(conn, options.as_built(version))
             is_first = self._insert(conn, options.as_built(version))
         log.info("rebuild=%s version=%s begins=%s", options.name, version, is_first)
@@ -224,7 +228,9 @@ class Rebuild:
             return
         parameters = {"target_schema": table.schema, "name": table.versioned(options.version)}
         row = conn.execute(sql.query("target_relation", self.schema), parameters).fetchone()
-        if row is not None and row[1] is not None:
+        # Known by now, if another rebuild began since the look before: that comes before its table.
+        known = versions.load_versions(conn, options.name, self.schema)
+        if row is not None and row[1] is not None and options.version not in _numbers(known):
             raise CannotRebuild(
                 options.name,
                 f"there is a table {row[0]}.{table.versioned(options.version)} already, and it is "
