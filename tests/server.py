@@ -17,9 +17,11 @@ import psycopg
 import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
+from psycopg.errors import ObjectInUse
 
 from milepost.embedded import EmbeddedServer
 from milepost.errors import EmbeddedError
+from tests.waiting import wait_until
 
 # A version that the wheel carries (16), or the directory of an installed PostgreSQL's programs.
 CHOSEN = os.environ.get("MILEPOST_TEST_POSTGRES", "18")
@@ -48,8 +50,18 @@ class TestServer:
         self.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
 
     def execute(self, statement: sql.Composed) -> None:
+        """The server gives sessions that are ending five seconds to be gone, which a busy machine
+        may not have: it is asked again."""
         with psycopg.connect(self.base_url, autocommit=True) as conn:
-            conn.execute(statement)
+            wait_until(lambda: _is_done(conn, statement))
+
+
+def _is_done(conn: psycopg.Connection, statement: sql.Composed) -> bool:
+    try:
+        conn.execute(statement)
+    except ObjectInUse:
+        return False
+    return True
 
 
 def postgres_in(directory: Path, settings: Mapping[str, str] | None = None) -> EmbeddedServer:

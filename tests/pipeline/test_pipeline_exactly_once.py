@@ -170,7 +170,8 @@ def test_of_two_drivers_one_stops_and_every_message_counts_once(
     pair = [Running(runner_of(first, spark)), Running(runner_of(second, spark))]
     try:
         placed = 10
-        while all(one.error is None for one in pair) and placed < 500:
+        # The first batch that both have seen decides; how many come before, when both are up.
+        while all(one.error is None for one in pair) and placed < 5_000:
             place(mp, placed, 10)
             placed += 10
             wait_until(lambda: first.position() == mp.horizon() or any(one.error for one in pair))

@@ -123,6 +123,7 @@ def test_a_driver_that_moves_too_fast_is_held_for_a_moment(
     mp: Milepost, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(course, "PATIENT_TRIES", 0)
+    monkeypatch.setattr(course, "HOLD_SECONDS", 100.0)  # so that it is still held as one looks
     pipeline = customers(mp)
     place(mp, 0, 50)
     held: list[object] = []
@@ -207,6 +208,41 @@ def test_of_two_rebuilds_at_once_one_stops_and_names_the_other(
     assert loser.other == winner
     assert rows(mp, CUSTOMERS) == expected_per_customer(200)
     assert tables(mp) == ["customers__v1"]
+
+
+def test_a_rebuild_is_not_refused_for_the_table_of_one_that_begins_at_the_same_moment(
+    mp: Milepost, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = customers(mp)
+    place(mp, 0, 50)
+    load = versions.load_versions
+    waits = "select 1 from pg_stat_activity where wait_event = 'advisory' and query ~ 'pipeline'"
+
+    def load_and_be_followed(*arguments: Any) -> list[versions.Version]:
+        """The other one comes as far as it can before anything is done with what was found."""
+        known = load(*arguments)
+        monkeypatch.setattr(versions, "load_versions", load)
+        other.start()
+        wait_until(lambda: rows(mp, waits) or tables(mp))
+        return known
+
+    def press_control_c(_: Progress) -> None:
+        raise KeyboardInterrupt
+
+    def begin() -> None:
+        work = rebuild_of(pipeline, spark)
+        work.watch = press_control_c
+        with pytest.raises(KeyboardInterrupt):
+            work.run()
+
+    other = threading.Thread(target=begin)
+    monkeypatch.setattr(versions, "load_versions", load_and_be_followed)
+    try:
+        assert rebuild_of(pipeline, spark)._register() == 1
+    finally:
+        other.join(100)
+    assert rebuild_of(pipeline, spark).run().version == 1
+    assert rows(mp, CUSTOMERS) == expected_per_customer(50)
 
 
 def test_a_version_that_is_dropped_while_it_is_filled_ends_its_rebuild(

@@ -8,7 +8,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from threading import Event
+from threading import Barrier, Event, local
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -16,6 +17,8 @@ from pyspark.sql import SparkSession
 from milepost import Message, Milepost, RecordedMessage, append
 from milepost.db import AsyncConnection, Connection
 from milepost.errors import HandlerFailed
+from milepost.log import Batch, read_batch
+from milepost.pipeline import segment_task
 from milepost.pipeline.rounds import Rounds
 from milepost.pipeline.segment_task import Order, work_off
 from milepost.processors import Processor
@@ -104,12 +107,28 @@ def test_a_task_that_dies_in_mid_batch_is_retried_and_nothing_happens_twice(
     assert conn.execute(SEEN).fetchall() == expected(120)
 
 
+@pytest.fixture
+def _side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two tasks begin at the same checkpoint: neither reads its first batch before the other. And
+    both go on to the end, however busy the machine is."""
+    both_have_begun, met = Barrier(2), local()
+
+    def read_side_by_side(*arguments: Any) -> Batch:
+        if not hasattr(met, "is_over"):
+            both_have_begun.wait(60)
+            met.is_over = True
+        return read_batch(*arguments)
+
+    monkeypatch.setattr(segment_task, "read_batch", read_side_by_side)
+    monkeypatch.setattr(segment_task, "TASK_SECONDS", 200.0)
+
+
 def twins(mp: Milepost, conn: Connection) -> list[tuple[str, list[int]]]:
     """The same task twice at the same time, as speculation has it."""
 
     def slowly(messages: list[RecordedMessage], tx: Connection) -> None:
         note(messages, tx)
-        time.sleep(0.01)
+        time.sleep(0.01)  # so that they stay side by side for a while
 
     processor = mp.processor("noted", segments=1, batch_size=5, engine="spark")(slowly)
     place(mp, 0, 120)
@@ -122,12 +141,14 @@ def twins(mp: Milepost, conn: Connection) -> list[tuple[str, list[int]]]:
     return found
 
 
+@pytest.mark.usefixtures("_side_by_side")
 def test_a_task_that_runs_twice_at_once_changes_nothing_twice(
     mp: Milepost, conn: Connection
 ) -> None:
     assert twins(mp, conn) == expected(120)
 
 
+@pytest.mark.usefixtures("_side_by_side")
 def test_without_the_comparison_twins_do_everything_twice(mp: Milepost, conn: Connection) -> None:
     conn.execute(STORE_WITHOUT_COMPARING)
     assert twins(mp, conn) != expected(120)

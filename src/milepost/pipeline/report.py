@@ -127,7 +127,6 @@ class Reporter:
         elapsed = max(now - self._reported_at, 0.001)
         with self._lock:
             batches, rows, phases = self._batches, self._rows, spark_phases | self._phases_ms
-            self._batches = self._rows = 0
         parameters = of(self.options) | {
             "state": self.state,
             "owner": self.owner,
@@ -141,6 +140,9 @@ class Reporter:
         }
         with translated(self.schema):
             conn.execute(sql.query("pipeline_report", self.schema), parameters)
+        with self._lock:  # what a lost server has not heard of is told to the next one
+            self._batches -= batches
+            self._rows -= rows
         self._reported_at = now
 
 

@@ -23,6 +23,7 @@ from milepost.db import Connection
 from milepost.pipeline.session import spark_session
 from milepost.pipeline.settings import SparkSettings, spark_settings
 from milepost.pipeline.staging import CHUNK_BYTES
+from tests.pipeline.cluster.driver import ANSWER
 from tests.pipeline.cluster.gate import Gate
 from tests.pipeline.cluster.orders import BATCH, HANDLED, PARTITIONS, SEEN, SPENDING, TOPIC
 
@@ -93,7 +94,7 @@ class Application:
 def main(way: str, directory: str, position: str, holds: str) -> None:
     gate = Gate(Path(directory), int(position), int(holds))
     application = Application(gate, spark_settings({}, os.environ))
-    sys.stdout.write(json.dumps(getattr(application, way)()) + "\n")
+    sys.stdout.write(f"{ANSWER}{json.dumps(getattr(application, way)())}\n")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.waiting import wait_until
 
-PATIENCE_SECONDS = 200.0  # a start of Java takes ten times as long on a busy machine
+PATIENCE_SECONDS = 300.0  # a start of Java takes ten times as long on a busy machine
 LOOK_SECONDS = 0.05
 
 

@@ -3,6 +3,8 @@ log says what their targets must hold, nothing lost and nothing twice."""
 
 from __future__ import annotations
 
+import pytest
+
 from milepost.db import Connection
 from milepost.pipeline.columns import ATTEMPT
 from milepost.pipeline.names import TURNS, staging_name
@@ -11,6 +13,8 @@ from tests.pipeline.cluster.driver import SPECULATION, ends_well, started
 from tests.pipeline.cluster.gate import Gate
 from tests.pipeline.cluster.orders import SEEN, SEEN_QUERY, SPENDING_QUERY, query
 from tests.pipeline.cluster.standalone import Cluster
+
+pytestmark = pytest.mark.timeout(900)  # processes that start Java, again and again
 
 
 def test_an_executor_and_then_a_whole_worker_die_in_mid_batch(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from milepost.db import Connection
 from tests.pipeline.cluster.daemon import kill
 from tests.pipeline.cluster.driver import ends_well, started
 from tests.pipeline.cluster.gate import Gate
 from tests.pipeline.cluster.orders import SPENDING, SPENDING_QUERY, query
 from tests.pipeline.cluster.standalone import Cluster
+
+pytestmark = pytest.mark.timeout(900)  # processes that start Java, again and again
 
 
 def test_a_read_survives_the_death_of_an_executor(
