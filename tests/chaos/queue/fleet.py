@@ -18,6 +18,7 @@ from milepost import Job, Milepost
 from milepost.db import Connection
 from tests.chaos.queue import instance
 from tests.chaos.queue.history import Limit, Span, spans_of_handlers
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[3]
 
@@ -58,6 +59,16 @@ where status = 'running'
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Member:
+    process: subprocess.Popen[bytes]
+    history: Path
+
+    def can_be_stopped(self) -> bool:
+        """It has begun to work, or has ended already."""
+        return self.history.exists() or self.process.poll() is not None
+
+
 @dataclass(slots=True)
 class Fleet:
     url: str
@@ -66,7 +77,7 @@ class Fleet:
     size: int = 8
     expiries: dict[tuple[int, int], float] = field(default_factory=dict)
     kills: int = 0
-    _living: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _living: list[Member] = field(default_factory=list)
     _started: int = 0
     _rng: random.Random = field(init=False)
 
@@ -105,14 +116,15 @@ class Fleet:
 
     def _start(self) -> None:
         number, self._started = self._started, self._started + 1
-        history = str(self.directory / f"history-{number}")
-        command = [sys.executable, "-m", instance.__name__, self.url, history, str(number)]
+        history = self.directory / f"history-{number}"
+        command = [sys.executable, "-m", instance.__name__, self.url, str(history), str(number)]
         with (self.directory / f"errors-{number}").open("wb") as errors:
-            self._living.append(subprocess.Popen(command, cwd=ROOT, stderr=errors))
+            process = subprocess.Popen(command, cwd=ROOT, stderr=errors)
+        self._living.append(Member(process, history))
 
     def _kill_one(self, conn: Connection) -> None:
         """Nobody extends the locks of a dead one, so they can be read afterwards."""
-        victim = self._living.pop(self._rng.randrange(len(self._living)))
+        victim = self._living.pop(self._rng.randrange(len(self._living))).process
         victim.send_signal(signal.SIGKILL)
         victim.wait()
         self.kills += 1
@@ -120,10 +132,12 @@ class Fleet:
         self._start()
 
     def _end(self) -> None:
-        for process in self._living:
-            process.terminate()
-        for process in self._living:
-            assert process.wait(60) == 0, self._errors()
+        """Not before they can be stopped: one that was just started would die of the signal."""
+        for member in self._living:
+            wait_until(member.can_be_stopped)
+            member.process.terminate()
+        for member in self._living:
+            assert member.process.wait(60) == 0, self._errors()
 
     def _errors(self) -> str:
         return "\n".join(f.read_text()[-2000:] for f in sorted(self.directory.glob("errors-*")))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -16,10 +17,11 @@ import pytest
 
 from milepost import Job, Milepost, TakenJob
 from milepost.db import Connection
+from milepost.queue.rotation import Rotation
 from tests.chaos.queue.fleet import Fleet, held_spans, limits, prepare
 from tests.chaos.queue.history import Limit, too_many, too_soon
 from tests.integration.queue.sabotage import take_out
-from tests.integration.queue.working import working
+from tests.integration.queue.working import PATIENCE_SECONDS, working
 from tests.waiting import wait_until
 
 JOBS = 20_000
@@ -68,25 +70,38 @@ def test_without_the_lock_on_a_channel_the_limits_are_passed(
     assert too_many(held_spans(conn), channels)
 
 
-def test_a_fresh_channel_waits_for_one_rotation_at_most(mp: Milepost, conn: Connection) -> None:
-    """A job of a fresh channel, put while 20,000 wait in another one."""
+def test_a_fresh_channel_waits_for_one_rotation_at_most(
+    mp: Milepost, conn: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job of a fresh channel, put while 20,000 wait in another one. The handlers rest while it is
+    put: how many are done in that time would be a matter of chance."""
+    # So would whether a look is slow, and the worker goes by hints, on a machine that is busy.
+    monkeypatch.setattr(Rotation, "_is_slow", lambda *_: False)
     batch = 100
     order: list[str] = []
     overtaken: list[int] = []
+    goes_on = threading.Event()
+    goes_on.set()
 
     @mp.worker("*", concurrency=4, batch=batch)
     def handle(job: TakenJob) -> None:
+        assert goes_on.wait(PATIENCE_SECONDS)
         order.append(job.channel)
+        if job.channel != "backlog":
+            goes_on.clear()
 
     mp.put(conn, *(Job("backlog", n) for n in range(20_000)))
     with working(handle):
         wait_until(lambda: len(order) > 500)
         for number in range(10):
-            before = len(order)
+            goes_on.clear()
             mp.put(conn, Job(f"fresh-{number}"))
+            before = len(order)
+            goes_on.set()
             wait_until(lambda n=number: f"fresh-{n}" in order)  # type: ignore[misc]
             overtaken.append(order.index(f"fresh-{number}") - before)
         assert Counter(order)["backlog"] < 20_000, "the backlog was gone too soon to tell"
+        goes_on.set()
     sys.stdout.write(f"overtaken by {overtaken} jobs of the backlog\n")
-    # What was in hand already, twice a batch, and one take more; and what was done meanwhile.
-    assert sorted(overtaken)[5] <= 4 * batch
+    # What was in hand already, twice a batch, and one take more.
+    assert max(overtaken) <= 4 * batch

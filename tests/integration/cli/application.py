@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 from milepost import Milepost, RecordedMessage, Retry, TakenJob
@@ -34,6 +35,8 @@ def refuse_bad(messages: list[RecordedMessage]) -> None:
 def chores(job: TakenJob) -> None:
     """Gives up what it does not like at once."""
     if job.content == "slow":
+        sys.stdout.write("begun\n")
+        sys.stdout.flush()
         time.sleep(1)
     if job.content == "bad":
         raise ValueError("a bad chore")

@@ -108,7 +108,8 @@ def test_a_listing_has_all_that_an_operator_looks_for(cli: Cli, conn: Connection
         "insert into milepost.pipelines (name, version, code_version, sink, is_active, built_at,"
         " state, rows_per_second, batches_per_second, phases_ms, reported_at) values"
         " ('daily', 3, 3, 'append t', true, now(), 'running', 1234, 2.5,"
-        """ '{"stage": 120.4, "merge": 33.3, "spark.triggerExecution": 200}', now())"""
+        """ '{"stage": 120.4, "merge": 33.3, "spark.triggerExecution": 200}',"""
+        " now() + interval '1 hour')"  # whose driver does not fall silent before it is listed
     )
     conn.execute(
         "insert into milepost.checkpoints (processor, version, segment, transaction_id, position)"

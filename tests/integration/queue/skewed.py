@@ -10,6 +10,7 @@ import datetime
 import sys
 import time
 
+LOCK_SECONDS = 5.0  # beyond what a busy machine may hold a heartbeat up
 OFFSET = datetime.timedelta(hours=float(sys.argv[1]))
 _datetime, _now, _time = datetime.datetime, datetime.datetime.now, time.time
 
@@ -33,10 +34,10 @@ def main() -> None:
     mp = Milepost()
     done: set[str] = set()
 
-    @mp.worker("skewed", lock=1.0, poll_seconds=0.2)
+    @mp.worker("skewed", lock=LOCK_SECONDS, poll_seconds=0.2)
     def work(job: TakenJob) -> None:
         # Longer than the lock: only heartbeats keep it.
-        time.sleep(1.5)
+        time.sleep(LOCK_SECONDS + 1)
         done.add(job.content)
 
     mp.schedule("ticks", Repeat(datetime.timedelta(seconds=1)), Job("skewed", "tick"))

@@ -10,7 +10,7 @@ import pytest
 
 from milepost.db import Connection
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 120
 # Every change of a job, with the server's time; nothing else in the database writes here.
 WATCH = """
 create table seen (

@@ -1,6 +1,6 @@
 """Takes that do not wait for the disk, and a server that is killed right after them: it forgets
 them, and nobody can end the attempt of another. On a server of its own, which writes nothing by
-itself for long enough that a take is surely forgotten."""
+itself before it is killed: so a take is surely forgotten."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from uuid import uuid4
 import pytest
 
 from milepost import Job, Milepost, TakenJob, db
+from milepost.db import Connection, one
 from milepost.embedded import EmbeddedServer
 from milepost.queue import Policy, put, set_channel
 from milepost.queue.take import complete, take
@@ -56,11 +57,30 @@ def own_url(own_server: EmbeddedServer) -> str:
     return url
 
 
-def crash_and_start(server: EmbeddedServer) -> None:
-    """As when its machine loses power: what was not written yet is lost."""
+def crash_and_start(server: EmbeddedServer, *held: int) -> None:
+    """As when its machine loses power: what was not written yet is lost. Who is held cannot end by
+    itself when the server is gone."""
     pid = int((server.directory / "postgres" / "postmaster.pid").read_text().split("\n")[0])
-    os.kill(pid, signal.SIGKILL)
+    for process in (pid, *held):
+        os.kill(process, signal.SIGKILL)
     server.start()
+
+
+def hold_writer(conn: Connection) -> int:
+    """Nobody else writes what was committed without waiting for the disk; the process that is held.
+    At its rest, or it might hold a lock that others wait for."""
+    asked = "select pid, wait_event from pg_stat_activity where backend_type = 'walwriter'"
+
+    def is_held() -> bool:
+        pid, _ = one(conn.execute(asked).fetchone())
+        os.kill(pid, signal.SIGSTOP)
+        if one(conn.execute(asked).fetchone()) == (pid, "WalWriterMain"):
+            return True
+        os.kill(pid, signal.SIGCONT)
+        return False
+
+    wait_until(is_held)
+    return int(one(conn.execute(asked).fetchone())[0])
 
 
 def taken_before_a_crash(
@@ -69,8 +89,11 @@ def taken_before_a_crash(
     """One job of the channel c, taken on a connection that the server then loses."""
     with db.connect(url) as conn:
         put(conn, Job("c"))
-        (job,) = take(conn, 1, 3600.0, pattern, is_durable=is_durable)
-        crash_and_start(server)
+        writer = hold_writer(conn)
+        try:
+            (job,) = take(conn, 1, 3600.0, pattern, is_durable=is_durable)
+        finally:
+            crash_and_start(server, writer)
     return job
 
 

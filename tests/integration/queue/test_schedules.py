@@ -8,7 +8,7 @@ import pytest
 from milepost import Cron, Job, Milepost, Repeat, TakenJob
 from milepost.db import Connection
 from milepost.queue.schedules import CHANNEL, Schedule, Scheduler, register
-from tests.integration.queue.working import Working, working
+from tests.integration.queue.working import PATIENCE_SECONDS, Working, expire_locks, working
 from tests.waiting import wait_until
 
 EVERY_HOUR = Repeat(timedelta(hours=1))
@@ -85,14 +85,12 @@ def test_several_schedulers_and_a_crash_put_each_tick_once(
     def hang(job: TakenJob, tx: Connection) -> object:
         deferred = scheduler(mp, url, schedule).tick(job, tx)
         hanging.set()
-        assert is_free.wait(20)
+        assert is_free.wait(PATIENCE_SECONDS)
         return deferred
 
     crashed = Working(mp.worker(CHANNEL, concurrency=1)(hang))
-    assert hanging.wait(10)
-    conn.execute(
-        "update milepost.jobs set locked_until = clock_timestamp() where status = 'running'"
-    )
+    assert hanging.wait(PATIENCE_SECONDS)
+    expire_locks(conn)
     with working(*[scheduler(mp, url, schedule) for _ in range(3)]):
         wait_until(lambda: put_jobs(conn) == 1)
         is_free.set()
@@ -131,7 +129,7 @@ def test_an_application_runs_its_schedules_beside_its_workers(
     mp.schedule("quick", Repeat(timedelta(milliseconds=200)), Job("reports", "tick"))
     assert [member.name for member in mp.members()] == ["reports", CHANNEL]
     with working(*mp.members()):
-        wait_until(lambda: len(seen) >= 3, 20)
+        wait_until(lambda: len(seen) >= 3)
     assert set(seen) == {"tick"}
     with pytest.raises(ValueError, match="already"):
         mp.schedule("quick", EVERY_HOUR, Job("reports"))

@@ -13,10 +13,12 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pytest
+from psycopg.errors import DeadlockDetected
 
 from milepost.db import Connection
 from milepost.queue import Policy, put, set_channel
@@ -136,16 +138,21 @@ def test_a_storm_breaks_no_promise(
           for n in range(3_000)),
     )  # fmt: skip
     storm = Storm(session)
+    # Without it takers also lock each other out, when they move the hints of several channels.
+    forgiven = [DeadlockDetected] if is_sabotaged else []
     with ThreadPoolExecutor(TAKERS + 3) as pool:
         doing = [pool.submit(storm.work, seed) for seed in range(TAKERS)]
         doing += [pool.submit(storm.cancel, seed, ids) for seed in range(2)]
         doing.append(pool.submit(storm.change_policies, 99))
         end = time.monotonic() + SECONDS
         while time.monotonic() < end and not any(future.done() for future in doing):
+            if is_sabotaged and storm.violations:
+                break
             storm.stop.wait(0.05)
         storm.stop.set()
         for future in doing:
-            future.result(30)
+            with suppress(*forgiven):
+                future.result(60)
     if is_sabotaged:
         assert storm.violations
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from threading import Event
 
 import pytest
 
@@ -101,12 +102,27 @@ def test_a_job_that_finishes_while_its_key_is_put_again_is_followed_by_another(
     """Puts race with completions: every put is answered with a job that was unfinished then, and
     none fails."""
     producer, worker = session(), session()
+    is_enough = Event()
     done = 0
+
+    def put_until_enough() -> set[int]:
+        ids: set[int] = set()
+        while not is_enough.is_set():
+            ids.update(put(producer, KEYED))
+        return ids
+
+    def complete_next() -> int:
+        jobs = take(worker, 10)
+        assert len(jobs) <= 1
+        return complete(worker, jobs).count(Verdict.DONE)
+
     with ThreadPoolExecutor(1) as pool:
-        puts = pool.submit(lambda: [put(producer, KEYED)[0] for _ in range(500)])
+        puts = pool.submit(put_until_enough)
+        try:
+            while done < 100:
+                done += complete_next()
+        finally:
+            is_enough.set()
         while not puts.done() or statuses(conn):
-            jobs = take(worker, 10)
-            assert len(jobs) <= 1
-            done += complete(worker, jobs).count(Verdict.DONE)
-    assert done == len(set(puts.result()))
-    assert done > 1
+            done += complete_next()
+    assert done == len(puts.result())

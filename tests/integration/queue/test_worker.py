@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,11 +9,19 @@ from typing import Any
 import pytest
 
 from milepost import Cancel, Defer, Job, Milepost, Retry, TakenJob, Yield
-from milepost.db import Connection
-from tests.integration.queue.working import expire_locks, is_empty, statuses, working
+from milepost.db import Connection, one
+from tests.integration.queue.working import (
+    PATIENCE_SECONDS,
+    expire_locks,
+    is_empty,
+    statuses,
+    working,
+)
 from tests.waiting import wait_until
 
 SOON = Retry(first_seconds=0.01, longest_seconds=0.05)
+# Short enough to wait for the heartbeats, three a lock; long enough to survive a busy machine.
+LOCK_SECONDS = 6.0
 
 
 def test_every_job_is_handled_once_and_gone(mp: Milepost, conn: Connection) -> None:
@@ -34,12 +41,16 @@ def test_an_async_handler_is_called_with_as_many_jobs_at_once_as_was_asked_for(
     mp: Milepost, conn: Connection
 ) -> None:
     running, most, seen = 0, 0, []
+    all_run = asyncio.Event()
 
     @mp.worker("emails", concurrency=7)
     async def send(job: TakenJob) -> None:
         nonlocal running, most
         running += 1
         most = max(most, running)
+        if running == 7:
+            all_run.set()
+        await asyncio.wait_for(all_run.wait(), PATIENCE_SECONDS)
         await asyncio.sleep(0.01)
         running -= 1
         seen.append(job.content)
@@ -184,7 +195,7 @@ def test_a_result_is_kept_where_the_job_is(mp: Milepost, conn: Connection) -> No
 def test_a_handler_learns_that_its_job_is_cancelled(mp: Milepost, conn: Connection) -> None:
     begun, seen = threading.Event(), threading.Event()
 
-    @mp.worker("emails", lock=0.6)
+    @mp.worker("emails", lock=LOCK_SECONDS)
     def send(job: TakenJob) -> None:
         begun.set()
         wait_until(lambda: job.cancelled)
@@ -193,25 +204,33 @@ def test_a_handler_learns_that_its_job_is_cancelled(mp: Milepost, conn: Connecti
 
     (id_,) = mp.put(conn, Job("emails"))
     with working(send):
-        assert begun.wait(10)
+        assert begun.wait(PATIENCE_SECONDS)
         assert conn.execute("select milepost.cancel(%s::bigint[])", [[id_]]).fetchone() == (
             "cancelled",
         )
-        assert seen.wait(10)
+        assert seen.wait(PATIENCE_SECONDS)
         wait_until(lambda: is_empty(conn))
 
 
 def test_heartbeats_keep_the_lock_of_a_slow_job(mp: Milepost, conn: Connection) -> None:
-    """The handler takes three times its lock; a second worker waits for its chance all along."""
+    """The handler takes longer than its lock; a second worker waits for its chance all along."""
     calls: list[int] = []
+    is_free = threading.Event()
 
-    @mp.worker("slow", lock=0.5, poll_seconds=0.05)
+    @mp.worker("slow", lock=LOCK_SECONDS, poll_seconds=0.05)
     def slow(job: TakenJob) -> None:
         calls.append(job.attempt)
-        time.sleep(1.5)
+        assert is_free.wait(PATIENCE_SECONDS)
 
     mp.put(conn, Job("slow"))
     with working(slow, slow):
+        wait_until(lambda: calls)
+        (until,) = one(conn.execute("select locked_until from milepost.jobs").fetchone())
+        clock = "select clock_timestamp()"
+        wait_until(lambda: one(conn.execute(clock).fetchone())[0] > until)
+        conn.execute("select milepost.recover_expired()")
+        assert statuses(conn) == [("running", 1, 0)]
+        is_free.set()
         wait_until(lambda: is_empty(conn))
     assert calls == [1]
 
@@ -222,13 +241,13 @@ def test_a_handler_learns_that_it_lost_its_lock_and_can_change_nothing(
     lost: list[int] = []
     is_free = threading.Event()
 
-    @mp.worker("emails", lock=0.6, poll_seconds=0.05)
+    @mp.worker("emails", lock=LOCK_SECONDS, poll_seconds=0.05)
     def send(job: TakenJob) -> None:
         if job.attempt == 1:
             wait_until(lambda: job.lost)
             lost.append(job.attempt)
             return  # which completes nothing: it is the other attempt's
-        assert is_free.wait(10)
+        assert is_free.wait(PATIENCE_SECONDS)
 
     mp.put(conn, Job("emails"))
     with working(send):
@@ -248,7 +267,7 @@ def test_progress_is_seen_while_the_job_runs(mp: Milepost, conn: Connection) -> 
     @mp.worker("slow", lock=2.0)
     def slow(job: TakenJob) -> None:
         job.progress({"percent": 40})
-        assert is_seen.wait(10)
+        assert is_seen.wait(PATIENCE_SECONDS)
 
     mp.put(conn, Job("slow"))
     with working(slow):

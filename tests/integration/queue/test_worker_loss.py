@@ -13,7 +13,7 @@ from milepost import Job, Message, Milepost, Retry, TakenJob
 from milepost.db import AsyncConnection, Connection
 from tests.integration.processors import sessions
 from tests.integration.processors.proxy import Mischief, proxy_to
-from tests.integration.queue.working import is_empty, working
+from tests.integration.queue.working import PATIENCE_SECONDS, is_empty, working
 from tests.waiting import wait_until
 
 SOON = Retry(limit=1000, first_seconds=0.01, longest_seconds=0.05)
@@ -41,7 +41,7 @@ def test_every_job_is_completed_once_whatever_connections_are_cut(
         while time.monotonic() < end and not is_empty(conn):
             sessions.terminate(conn, "emails", most=2)
             time.sleep(random.uniform(0.05, 0.3))
-        wait_until(lambda: is_empty(conn), 50)
+        wait_until(lambda: is_empty(conn), 120)
     assert sorted(message.data for message in mp.read()) == list(range(1500))
 
 
@@ -50,18 +50,18 @@ def test_a_result_is_sent_again_until_the_server_is_back(mp: Milepost, conn: Con
     begun, is_free = threading.Event(), threading.Event()
     attempts: list[int] = []
 
-    @mp.worker("emails", lock=20.0)
+    @mp.worker("emails", lock=60.0)
     def send(job: TakenJob) -> None:
         attempts.append(job.attempt)
         begun.set()
-        assert is_free.wait(10)
+        assert is_free.wait(PATIENCE_SECONDS)
 
     mp.put(conn, Job("emails"))
     with working(send):
-        assert begun.wait(10)
+        assert begun.wait(PATIENCE_SECONDS)
         assert sessions.terminate(conn, "emails") >= 1
         is_free.set()
-        wait_until(lambda: is_empty(conn), 10)
+        wait_until(lambda: is_empty(conn))
     assert attempts == [1]
 
 
@@ -80,6 +80,6 @@ def test_a_lost_commit_of_a_handler_is_neither_lost_nor_doubled(
 
         mp.put(conn, Job("emails", 1))
         with working(send):
-            wait_until(lambda: is_empty(conn), 20)
+            wait_until(lambda: is_empty(conn))
         assert proxy.cut == 1
     assert [message.data for message in mp.read()] == [1]

@@ -11,7 +11,13 @@ from milepost import Defer, Job, Message, Milepost, Retry, TakenJob
 from milepost.db import AsyncConnection, Connection
 from milepost.errors import HandlerFailed
 from milepost.records import RecordedMessage
-from tests.integration.queue.working import expire_locks, is_empty, statuses, working
+from tests.integration.queue.working import (
+    PATIENCE_SECONDS,
+    expire_locks,
+    is_empty,
+    statuses,
+    working,
+)
 from tests.waiting import wait_until
 
 SOON = Retry(first_seconds=0.01, longest_seconds=0.05)
@@ -78,7 +84,7 @@ def test_a_stale_attempt_leaves_no_effects(mp: Milepost, conn: Connection, is_as
         mp.append(tx, append(job))
         if job.attempt == 1:
             expire_locks(conn)
-            assert is_free.wait(10)
+            assert is_free.wait(PATIENCE_SECONDS)
 
     async def send_async(job: TakenJob, tx: AsyncConnection) -> None:
         await mp.append(tx, append(job))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta
+from itertools import pairwise
 
 from milepost import Job, Milepost, TakenJob
-from milepost.db import Connection
+from milepost.db import Connection, one
 from milepost.queue.take import take
 from tests.integration.queue.jobs import expire
-from tests.integration.queue.working import is_empty, statuses, working
+from tests.integration.queue.working import PATIENCE_SECONDS, is_empty, statuses, working
 from tests.waiting import wait_until
 
 
@@ -27,9 +28,9 @@ def test_a_worker_that_waits_is_woken_by_a_put_and_by_the_time_of_a_job(
     with working(send):
         for number in range(5):
             mp.put(conn, Job("emails", f"now {number}"))
-            wait_until(lambda n=number: len(seen) == n + 1, 10)  # type: ignore[misc]
+            wait_until(lambda n=number: len(seen) == n + 1)  # type: ignore[misc]
         mp.put(conn, Job("emails", "later", run_at=timedelta(seconds=0.3)))
-        wait_until(lambda: seen[-1] == "later", 10)
+        wait_until(lambda: seen[-1] == "later")
 
 
 def test_a_worker_that_is_woken_also_takes_what_expired(mp: Milepost, conn: Connection) -> None:
@@ -43,10 +44,10 @@ def test_a_worker_that_is_woken_also_takes_what_expired(mp: Milepost, conn: Conn
     take(conn, 1)
     with working(send):
         mp.put(conn, Job("emails", "first"))
-        wait_until(lambda: seen == ["first"], 10)
+        wait_until(lambda: seen == ["first"])
         expire(conn, [lost])
         mp.put(conn, Job("emails", "second"))
-        wait_until(lambda: sorted(seen) == ["first", "lost", "second"], 10)
+        wait_until(lambda: sorted(seen) == ["first", "lost", "second"])
 
 
 def test_a_put_that_wakes_nobody_is_found_when_it_commits(mp: Milepost, conn: Connection) -> None:
@@ -64,7 +65,7 @@ def test_a_put_that_wakes_nobody_is_found_when_it_commits(mp: Milepost, conn: Co
                 mp.put(second, Job("emails", "second"))
             wait_until(lambda: seen == ["first"])
             time.sleep(0.3)  # the worker looks, and finds nothing, for a while
-        wait_until(lambda: seen == ["first", "second"], 5)
+        wait_until(lambda: seen == ["first", "second"])
 
 
 def test_a_freed_slot_is_used_at_once(mp: Milepost, conn: Connection) -> None:
@@ -78,22 +79,28 @@ def test_a_freed_slot_is_used_at_once(mp: Milepost, conn: Connection) -> None:
 
     with working(send):
         mp.put(conn, *(Job("emails", n) for n in range(10)))
-        wait_until(lambda: is_empty(conn), 10)
+        wait_until(lambda: is_empty(conn))
     assert seen == list(range(10))
 
 
 def test_releases_keep_their_interval_without_polling(mp: Milepost, conn: Connection) -> None:
     mp.set_channel("emails", release_interval=timedelta(seconds=0.2))
-    begun: list[float] = []
+    locked_until = "select locked_until from milepost.jobs where id = %s"
+    released: list[datetime] = []
 
-    @mp.worker("emails", poll_seconds=3600)
-    def send(job: TakenJob) -> None:
-        begun.append(time.monotonic())
+    # No heartbeat extends such a lock meanwhile: it tells when the job was released. A handler's
+    # own clock would tell when it was begun, which may be later for one than for another.
+    @mp.worker("emails", poll_seconds=3600, lock=3600)
+    def send(job: TakenJob, tx: Connection) -> None:
+        released.append(one(tx.execute(locked_until, [job.id]).fetchone())[0])
 
     with working(send):
         mp.put(conn, *(Job("emails", n) for n in range(4)))
-        wait_until(lambda: is_empty(conn), 10)
-    assert begun[-1] - begun[0] >= 0.55
+        wait_until(lambda: is_empty(conn))
+    released.sort()
+    gaps = [later - sooner for sooner, later in pairwise(released)]
+    assert len(gaps) == 3
+    assert min(gaps) >= timedelta(seconds=0.2)
 
 
 def test_a_worker_without_listen_keeps_no_session_state(mp: Milepost, conn: Connection) -> None:
@@ -113,7 +120,7 @@ def test_a_worker_without_listen_keeps_no_session_state(mp: Milepost, conn: Conn
     with working(send):
         for number in range(20):
             mp.put(conn, Job("emails", number))
-            wait_until(lambda n=number: len(seen) == n + 1, 10)  # type: ignore[misc]
+            wait_until(lambda n=number: len(seen) == n + 1)  # type: ignore[misc]
         wait_until(lambda: is_empty(conn))
 
 
@@ -126,11 +133,11 @@ def test_a_stopped_worker_ends_what_it_is_at_and_gives_the_rest_back(
     def send(job: TakenJob) -> None:
         if job.content > 200:
             begun.set()
-            assert is_free.wait(10)
+            assert is_free.wait(PATIENCE_SECONDS)
 
     mp.put(conn, *(Job("emails", n) for n in range(1, 1001)))
     with working(send) as (worker,):
-        assert begun.wait(20)
+        assert begun.wait(PATIENCE_SECONDS)
         # Quick jobs before made it take many ahead.
         wait_until(lambda: count(conn, "running") > 5)
         worker.stop.set()

@@ -65,9 +65,11 @@ def is_empty(conn: Connection) -> bool:
 
 
 def expire_locks(conn: Connection) -> None:
-    """As if every lock had run out, without waiting for it."""
-    conn.execute(
-        "update milepost.jobs set locked_until = clock_timestamp() - interval '1 second' "
-        "where status = 'running'"
-    )
-    conn.execute("select milepost.recover_expired()")
+    """As if every lock had run out, without waiting for it. In one transaction: a heartbeat in
+    between would extend what ran out."""
+    with conn.transaction():
+        conn.execute(
+            "update milepost.jobs set locked_until = clock_timestamp() - interval '1 second' "
+            "where status = 'running'"
+        )
+        conn.execute("select milepost.recover_expired()")
