@@ -7,7 +7,7 @@ from itertools import product
 from uuid import uuid4
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from milepost.checkpoints import (
@@ -231,7 +231,6 @@ stores = st.tuples(
 resets = st.tuples(st.just("reset"), st.none(), positions, st.just("same"))
 
 
-@settings(deadline=None)  # of a server on a busy machine
 @given(st.lists(stores | resets, max_size=20))
 def test_memory_and_sql_agree_on_any_history(
     shared_conn: Connection, history: list[tuple[str, Position | None, Position, str]]
