@@ -88,6 +88,7 @@ class SegmentedSession(Stretch):
     def run(self, until: Until) -> None:
         """Read and deal until a stop is asked for, or until all segments have caught up."""
         self._read_and_deal(until)
+        self._give_back()  # before the last report: what is in hand counts in it
         self._report()
 
     def _read_and_deal(self, until: Until) -> None:
@@ -166,13 +167,16 @@ class SegmentedSession(Stretch):
     def _make_work(self, claim: Claim) -> SegmentWork:
         return self._make(claim, partial(self._board.wake, claim))
 
-    def _close(self) -> None:
-        """Give everything back while the keeper still keeps it, so that others take over at once;
-        what cannot be given back expires."""
+    def _give_back(self) -> None:
+        """Everything, while the keeper still keeps it, so that others take over at once."""
         self._keeper.leave()
         self._board.leave()
         while not self.is_lost() and not self._board.wait_until_empty(STOP_SECONDS):
             pass  # what is in hand comes to its end, unless the server is lost
+
+    def _close(self) -> None:
+        """What cannot be given back expires."""
+        self._give_back()
         self._board.close()
         self._pool.join()
         for work in self._board.works():

@@ -11,7 +11,7 @@ import pytest
 from milepost import Milepost, RecordedMessage, Retry
 from milepost.db import Connection
 from milepost.errors import HandlerFailed
-from milepost.processors import admin, report
+from milepost.processors import admin
 from milepost.processors.segmented import keeper, session
 from milepost.records import key_hash
 from tests.integration.cli.command import Cli
@@ -53,9 +53,8 @@ def _reported(conn: Connection) -> str:
 
 
 def test_the_list_shows_the_last_segment_and_counts_what_is_left(
-    mp: Milepost, conn: Connection, put: Put, monkeypatch: pytest.MonkeyPatch
+    mp: Milepost, conn: Connection, put: Put
 ) -> None:
-    monkeypatch.setattr(report, "REPORT_SECONDS", 0.05)
     go_on = Event()
 
     @mp.processor(NAME, segments=4, delivery="at_least_once")
@@ -74,10 +73,37 @@ def test_the_list_shows_the_last_segment_and_counts_what_is_left(
         finally:
             go_on.set()
         wait_until(lambda: status(conn).lag_messages == 0)
-        # Stored a moment before it is counted.
-        wait_until(lambda: status(conn).handled == 100)
     assert status(conn).state == "stopped"
     assert status(conn).handled == 100
+
+
+def test_what_is_in_hand_when_it_is_stopped_is_counted(
+    mp: Milepost, conn: Connection, put: Put, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_hand, leaves, go_on = Event(), Event(), Event()
+    leave = keeper.Keeper.leave
+
+    def leave_and_tell(self: keeper.Keeper) -> None:
+        leave(self)
+        leaves.set()
+
+    monkeypatch.setattr(keeper.Keeper, "leave", leave_and_tell)
+
+    @mp.processor(NAME, segments=1, delivery="at_least_once")
+    def handle(messages: list[RecordedMessage]) -> None:
+        in_hand.set()
+        go_on.wait(30)
+
+    put(10)
+    instance = Instance(handle)
+    try:
+        assert in_hand.wait(30)
+        instance.stop.set()
+        assert leaves.wait(30)
+    finally:
+        go_on.set()
+    assert instance.ends() is None
+    assert (status(conn).state, status(conn).handled) == ("stopped", 10)
 
 
 def _is_in(key: str, segment: int) -> bool:
