@@ -61,5 +61,5 @@ def test_two_demos_in_one_database_do_not_meet(empty_database: str) -> None:
 
 
 def test_the_deadline_ends_a_query_that_hangs(empty_database: str) -> None:
-    with pytest.raises(DemoTimedOut), deadline(0.2), db.connect(empty_database) as conn:
+    with pytest.raises(DemoTimedOut), db.connect(empty_database) as conn, deadline(0.2):
         conn.execute("select pg_sleep(300)")
