@@ -101,8 +101,9 @@ def test_a_processor_that_recovers_is_running_again(
 
 
 def test_an_idle_processor_that_reconnected_is_running_again(
-    mp: Milepost, conn: Connection, effects: Effects, put: Put
+    mp: Milepost, conn: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(report, "REPORT_SECONDS", 3600.0)  # no sign of life but for a reason
     processor = mp.processor("telling", poll_seconds=0.01)(leave_all)
     with running(processor):
         wait_until(lambda: row(conn).get("state") == "running")
