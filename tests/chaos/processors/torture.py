@@ -22,6 +22,7 @@ from typing import TypeVar
 from milepost import Message, Milepost, db
 from milepost.db import Connection
 from milepost.records import Position
+from tests.chaos.effects import doubled, last_number
 from tests.chaos.processors import instance
 from tests.chaos.processors.report import Deposit, Outcome, Progress, compare
 from tests.waiting import wait_until
@@ -46,8 +47,6 @@ select transaction_id, "position", key, (data ->> 'amount')::bigint from milepos
 order by transaction_id, "position"
 """
 _EFFECTS = "select transaction_id, position from effects order by number"
-_LAST_EFFECT = "select coalesce(max(number), 0) from effects"
-_DOUBLED = "select count(*) - count(distinct (transaction_id, position)) from effects"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +140,7 @@ class Torture:
         more, however slow the machine: or all might die before they have begun."""
         last = _wait_for_effects(conn, 0)
         end = time.monotonic() + self.seconds
-        while time.monotonic() < end or _number(conn, _DOUBLED) < self.doubled:
+        while time.monotonic() < end or doubled(conn) < self.doubled:
             time.sleep(instances.rng.uniform(0.2, 1.2))
             instances.kill_one()
             instances.start()
@@ -203,14 +202,8 @@ def _deposit(rng: random.Random) -> Message:
 
 def _wait_for_effects(conn: Connection, after: int) -> int:
     """The number of the last one, once there is one after that."""
-    wait_until(lambda: _number(conn, _LAST_EFFECT) > after)
-    return _number(conn, _LAST_EFFECT)
-
-
-def _number(conn: Connection, query: str) -> int:
-    row = conn.execute(query.encode()).fetchone()
-    assert row is not None
-    return int(row[0])
+    wait_until(lambda: last_number(conn) > after)
+    return last_number(conn)
 
 
 def _has_caught_up(conn: Connection) -> bool:

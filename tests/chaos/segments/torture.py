@@ -28,6 +28,7 @@ from milepost.processors.definition import ProcessorOptions
 from milepost.processors.segmented import operator
 from milepost.processors.segmented.progress import has_seen, standings
 from milepost.records import Position
+from tests.chaos.effects import doubled
 from tests.chaos.segments import instance
 from tests.chaos.segments.outcome import Outcome, compare
 from tests.waiting import wait_until
@@ -40,7 +41,6 @@ MESSAGES_A_SECOND = 2_100  # at most; with the appends themselves, 100,000 a min
 CATCH_UP_SECONDS = 180.0
 _LOG = 'select transaction_id, "position", key from milepost.messages order by 1, 2'
 _EFFECTS = "select transaction_id, position from effects order by number"
-_DOUBLED = "select count(*) - count(distinct (transaction_id, position)) from effects"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class Torture:
         """The time counts from when there are effects, however slow the machine."""
         wait_until(lambda: conn.execute("select from effects limit 1").fetchone() is not None)
         end = time.monotonic() + self.seconds
-        while time.monotonic() < end or _doubled(conn) < self.doubled:
+        while time.monotonic() < end or doubled(conn) < self.doubled:
             time.sleep(instances.rng.uniform(0.2, 1.5))
             instances.torment_one()
 
@@ -199,12 +199,6 @@ def _thread(target: Callable[[threading.Event], None]) -> Iterator[None]:
         finally:
             stop.set()
         running.result()
-
-
-def _doubled(conn: Connection) -> int:
-    row = conn.execute(_DOUBLED).fetchone()
-    assert row is not None
-    return int(row[0])
 
 
 def _outcome(conn: Connection) -> Outcome:

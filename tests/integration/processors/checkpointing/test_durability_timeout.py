@@ -18,11 +18,10 @@ from tests.integration.processors.checkpointing.conftest import Stored
 from tests.integration.processors.checkpointing.models import Model
 from tests.integration.processors.conftest import Put
 from tests.integration.processors.running import Effects, leave_all, running
+from tests.integration.processors.segmented.claiming import outlast_the_claims
 from tests.waiting import wait_until
 
 TIMEOUT_SECONDS = 0.3
-# Until every claim, as it is now, would have expired.
-OUTLAST = "select pg_sleep_until(max(claimed_until)) from milepost.segments"
 
 
 class Hanging(Model):
@@ -142,7 +141,7 @@ def test_while_it_hangs_the_claims_are_kept_and_other_segments_go_on(
             trigger.request()
         wait_until(lambda: stored(1) >= positions[-1], 30)
         model.wait_for_call("advanced", 2)
-        conn.execute(OUTLAST)
+        outlast_the_claims(conn)
         assert _epochs(conn) == held
         handled = model.handled[Segment(1, 1)]
         count = len(handled)

@@ -57,3 +57,8 @@ def positions(conn: Connection) -> dict[int, int]:
     return dict(
         conn.execute("select segment, position from milepost.checkpoints order by 1").fetchall()
     )
+
+
+def outlast_the_claims(conn: Connection) -> None:
+    """Until every claim, as it is now, would have expired by the server's clock."""
+    conn.execute("select pg_sleep_until(max(claimed_until)) from milepost.segments")

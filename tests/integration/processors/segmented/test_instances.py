@@ -22,7 +22,13 @@ from milepost.records import key_hash
 from tests.integration.processors.conftest import Put
 from tests.integration.processors.running import Effects, Instance, leave_all, running
 from tests.integration.processors.segmented import instance
-from tests.integration.processors.segmented.claiming import KEY, epochs, masks, owners
+from tests.integration.processors.segmented.claiming import (
+    KEY,
+    epochs,
+    masks,
+    outlast_the_claims,
+    owners,
+)
 from tests.waiting import wait_until
 
 NAME = instance.NAME
@@ -103,11 +109,6 @@ def test_clocks_that_differ_by_two_hours_cause_no_double_owner(
         effects.wait_for(500)
         assert epochs(conn) == settled  # nobody took anything from the other
     assert len(set(effects.positions())) == effects.count() == 500
-
-
-def outlast_the_claims(conn: Connection) -> None:
-    """Until every claim, as it is now, would have expired by the server's clock."""
-    conn.execute("select pg_sleep_until(max(claimed_until)) from milepost.segments")
 
 
 @contextmanager
