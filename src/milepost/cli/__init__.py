@@ -1,10 +1,16 @@
 """The command line: each command parses, calls one room, prints."""
 
+import signal
+import sys
+
 __all__ = ["main"]
 
 
 def main() -> None:
+    # A script starts its background processes with SIGINT ignored. Someone who sends one of our
+    # commands that signal wants it to end, however it was started.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # Imported here, so that a writer of the demo does not load what it never prints with.
-    from milepost.cli.commands import app
+    from milepost.cli.commands import app_for
 
-    app(prog_name="milepost")
+    app_for(sys.argv[1:])(prog_name="milepost")

@@ -1,52 +1,56 @@
-"""Every command under its name."""
+"""Every command under its name. Only the one that is asked for is imported: most of what a short
+command takes is Python importing things."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 
-from milepost.cli import (
-    append,
-    channels,
-    dead_letters,
-    demo,
-    doctor,
-    embedded,
-    migrate,
-    pipelines,
-    processors,
-    queue,
-    read,
-    rebase,
-    run,
-    status,
-)
 from milepost.cli.failures import FailureGroup
 
-app = typer.Typer(
-    cls=FailureGroup,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,  # it may show local variables, and with them a URL
-    help="Durable message processing on PostgreSQL.",
-)
-app.command("migrate")(migrate.command)
-app.command("append")(append.command)
-app.command("read")(read.command)
-app.command("run")(run.command)
-app.command("status")(status.command)
-app.command("doctor")(doctor.command)
-app.command("rebase")(rebase.command)
-app.command("demo")(demo.command)
-app.add_typer(processors.app, name="processors")
-app.add_typer(queue.app, name="queue")
-app.add_typer(channels.app, name="channels")
-app.add_typer(pipelines.app, name="pipelines")
-app.add_typer(dead_letters.app, name="dead-letters")
-app.add_typer(embedded.app, name="embedded")
+# In the order in which the help lists them, with their modules.
+_COMMANDS = {
+    "migrate": "migrate",
+    "append": "append",
+    "read": "read",
+    "run": "run",
+    "status": "status",
+    "doctor": "doctor",
+    "rebase": "rebase",
+    "demo": "demo",
+}
+_GROUPS = {
+    "processors": "processors",
+    "queue": "queue",
+    "channels": "channels",
+    "pipelines": "pipelines",
+    "dead-letters": "dead_letters",
+    "embedded": "embedded",
+}
 
 
-@app.callback()
+def app_for(words: Sequence[str]) -> typer.Typer:
+    """For a command line: with the command that it names, or with all, to list or suggest them."""
+    app = typer.Typer(
+        cls=FailureGroup,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,  # it may show local variables, and with them a URL
+        help="Durable message processing on PostgreSQL.",
+    )
+    app.callback()(milepost)
+    first = next((word for word in words if not word.startswith("-")), "")
+    known = [*_COMMANDS, *_GROUPS]
+    for name in [first] if first in known else known:
+        if name in _COMMANDS:
+            app.command(name)(_module(_COMMANDS[name]).command)
+        else:
+            app.add_typer(_module(_GROUPS[name]).app, name=name)
+    return app
+
+
 def milepost(
     # Read by FailureGroup, from the context.
     debug: Annotated[
@@ -54,3 +58,7 @@ def milepost(
     ] = False,
 ) -> None:
     """Durable message processing on PostgreSQL."""
+
+
+def _module(name: str) -> Any:
+    return import_module(f"milepost.cli.{name}")
