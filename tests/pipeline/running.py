@@ -14,6 +14,7 @@ from milepost import Message, Milepost, append
 from milepost.pipeline.pipeline import Pipeline
 from milepost.pipeline.runner import Runner
 from milepost.processors.session import Until
+from tests.waiting import wait_until
 
 ORDER = "customer string, total bigint, day string"
 
@@ -23,8 +24,16 @@ def runner_of(pipeline: Pipeline, spark: SparkSession) -> Runner:
 
 
 def catch_up(pipeline: Pipeline, spark: SparkSession) -> None:
-    """Until it has done everything that is in the log now."""
+    """Until it has done everything that is in the log now. Without a stream, unless the pipeline
+    keeps state in Spark."""
     runner_of(pipeline, spark).run("caught_up")
+
+
+def stream(pipeline: Pipeline, spark: SparkSession) -> None:
+    """The same by a stream that is stopped then, which costs some seconds to start; if it is not
+    more than a batch behind. Else it catches up by ranges first."""
+    with running(pipeline, spark) as started:
+        wait_until(lambda: started.error is not None or pipeline.caught_up())
 
 
 @dataclass

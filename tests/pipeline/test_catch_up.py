@@ -19,6 +19,7 @@ from milepost.pipeline.definition import PipelineOptions
 from milepost.pipeline.pipeline import Pipeline
 from milepost.pipeline.sinks import Files
 from milepost.processors.session import Until
+from milepost.sql import LogOrder
 from tests.pipeline.running import (
     catch_up,
     expected_per_customer,
@@ -27,6 +28,7 @@ from tests.pipeline.running import (
     rows,
     runner_of,
     running,
+    stream,
 )
 from tests.waiting import wait_until
 
@@ -34,6 +36,12 @@ pytestmark = pytest.mark.usefixtures("spark_directory")
 CUSTOMERS = "select customer, total, orders from customers order by customer"
 SINK = Upsert("customers", key=["customer"], add=["total", "orders"])
 KEY = CheckpointKey("customers")
+
+
+@pytest.fixture
+def order() -> LogOrder:
+    """Most of this does not depend on the order."""
+    return "append"
 
 
 def customers(mp: Milepost, at_batch: dict[int, Callable[[], None]] | None = None) -> Pipeline:
@@ -59,6 +67,7 @@ def streamed_batches(directory: Path) -> list[str]:
     return [path.name for path in directory.glob("*/customers/v1/offsets/*")]
 
 
+@pytest.mark.parametrize("order", ["append", "transaction"])
 def test_to_the_end_of_the_log_without_a_stream(
     mp: Milepost, spark: SparkSession, spark_directory: Path
 ) -> None:
@@ -75,9 +84,21 @@ def test_a_few_messages_are_the_streams(
 ) -> None:
     pipeline = customers(mp)
     place(mp, 0, 9)
-    catch_up(pipeline, spark)
+    stream(pipeline, spark)
     assert rows(mp, CUSTOMERS) == expected_per_customer(9)
     assert streamed_batches(spark_directory) != []
+
+
+def test_whoever_only_catches_up_needs_no_stream_for_a_few_messages_either(
+    mp: Milepost, spark: SparkSession, spark_directory: Path
+) -> None:
+    pipeline = customers(mp)
+    for count in (0, 9):
+        place(mp, 0, count)
+        catch_up(pipeline, spark)
+    assert rows(mp, CUSTOMERS) == expected_per_customer(9)
+    assert pipeline.position() == newest(mp)
+    assert streamed_batches(spark_directory) == []
 
 
 def test_the_stream_goes_on_behind_it(
@@ -93,6 +114,7 @@ def test_the_stream_goes_on_behind_it(
     assert streamed_batches(spark_directory) != []
 
 
+@pytest.mark.parametrize("order", ["append", "transaction"])
 def test_others_messages_are_passed_over(mp: Milepost, spark: SparkSession) -> None:
     pipeline = customers(mp)
     for first in range(0, 60, 20):

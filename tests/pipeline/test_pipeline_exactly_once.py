@@ -29,6 +29,7 @@ from tests.pipeline.running import (
     rows,
     runner_of,
     running,
+    stream,
 )
 from tests.waiting import wait_until
 
@@ -40,7 +41,7 @@ KEY = CheckpointKey("customers")
 
 @pytest.fixture
 def order() -> LogOrder:
-    """Most of this is no matter of the order."""
+    """Most of this does not depend on the order."""
     return "append"
 
 
@@ -83,12 +84,12 @@ def test_a_batch_of_nothing_but_others_messages_moves_the_checkpoint(
 def test_a_lost_directory_neither_loses_nor_doubles_anything(
     mp: Milepost, spark: SparkSession, spark_directory: Path
 ) -> None:
-    pipeline = customers(mp, max_messages_per_batch=20)
+    pipeline = customers(mp)
     place(mp, 0, 50)
-    catch_up(pipeline, spark)
+    stream(pipeline, spark)
     shutil.rmtree(spark_directory)
     place(mp, 50, 50)
-    catch_up(pipeline, spark)
+    stream(pipeline, spark)
     assert rows(mp, CUSTOMERS) == expected_per_customer(100)
 
 
@@ -97,15 +98,15 @@ def test_a_directory_that_does_not_fit_is_set_aside(
 ) -> None:
     pipeline = customers(mp)
     place(mp, 0, 50)
-    catch_up(pipeline, spark)
+    stream(pipeline, spark)
     older = spark_directory / "milepost" / "customers" / "v1"
     shutil.copytree(older, older.with_name("kept"))
     place(mp, 50, 30)
-    catch_up(pipeline, spark)
+    stream(pipeline, spark)
     shutil.rmtree(older)
     older.with_name("kept").rename(older)  # as from a backup: behind the checkpoint
     place(mp, 80, 20)
-    catch_up(pipeline, spark)
+    stream(pipeline, spark)
     assert rows(mp, CUSTOMERS) == expected_per_customer(100)
     assert older.with_name("v1.aside").is_dir()
 
@@ -116,12 +117,12 @@ def test_a_batch_that_spark_replays_is_skipped(
     """Spark does not know that its last batch ended: the driver died in between."""
     pipeline = customers(mp)
     place(mp, 0, 50)
-    catch_up(pipeline, spark)
+    stream(pipeline, spark)
     commits = spark_directory / "milepost" / "customers" / "v1" / "commits"
-    (commits / "0").unlink()
-    (commits / ".0.crc").unlink(missing_ok=True)
+    for name in ("0", ".0.crc"):
+        (commits / name).unlink(missing_ok=True)  # the stop may have come before Spark wrote it
     place(mp, 50, 50)
-    catch_up(pipeline, spark)
+    stream(pipeline, spark)
     assert rows(mp, CUSTOMERS) == expected_per_customer(100)
     assert not spark_directory.joinpath("milepost", "customers", "v1.aside").exists()
 
@@ -151,9 +152,10 @@ def test_a_driver_whose_checkpoint_was_moved_meanwhile_writes_nothing_and_names_
 
     pipeline = mp.pipeline("customers", sink=SINK)(moving)
     place(mp, 0, 30)
-    with pytest.raises(CompetingPipeline, match="the-other") as caught:
-        catch_up(pipeline, spark)
-    assert caught.value.other == "the-other"
+    driver = Running(runner_of(pipeline, spark))
+    driver.join()
+    assert isinstance(driver.error, CompetingPipeline)
+    assert driver.error.other == "the-other"
     assert rows(mp, CUSTOMERS) == []
     assert rows(mp, "select state, last_error like '%the-other%' from milepost.pipelines") == [
         ("failed", True)

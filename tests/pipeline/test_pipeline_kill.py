@@ -13,7 +13,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from milepost import Milepost, Upsert
-from tests.pipeline.running import catch_up, expected_per_customer, per_customer, place, rows
+from tests.pipeline.running import (
+    catch_up,
+    expected_per_customer,
+    per_customer,
+    place,
+    rows,
+    stream,
+)
 
 REPOSITORY = Path(__file__).parents[2]
 CUSTOMERS = "select customer, total, orders from customers order by customer"
@@ -21,9 +28,15 @@ CUSTOMERS = "select customer, total, orders from customers order by customer"
 
 @pytest.mark.timeout(400)  # a Spark of its own takes a while to start on a busy machine
 @pytest.mark.parametrize("order", ["append"])
-@pytest.mark.parametrize("is_directory_lost", [False, True])
-@pytest.mark.parametrize("moment", ["staged", "merged"])
-@pytest.mark.parametrize("way", ["stream", "ranges"])
+@pytest.mark.parametrize(
+    ("way", "moment", "is_directory_lost"),
+    [
+        ("stream", "merged", False),
+        pytest.param("stream", "staged", False, marks=pytest.mark.soak),
+        pytest.param("stream", "merged", True, marks=pytest.mark.soak),
+        pytest.param("ranges", "merged", True, marks=pytest.mark.soak),  # which do not use it
+    ],
+)
 def test_a_killed_driver_neither_loses_nor_doubles_anything(
     mp: Milepost, url: str, spark: SparkSession, spark_directory: Path, way: str, moment: str,
     is_directory_lost: bool,
@@ -43,7 +56,8 @@ def test_a_killed_driver_neither_loses_nor_doubles_anything(
     pipeline = mp.pipeline(
         "customers",
         sink=Upsert("customers", key=["customer"], add=["total", "orders"]),
-        max_messages_per_batch=20,
+        max_messages_per_batch=20 if way == "ranges" else 100,
     )(per_customer)
-    catch_up(pipeline, spark)
+    finish = catch_up if way == "ranges" else stream
+    finish(pipeline, spark)
     assert rows(mp, CUSTOMERS) == expected_per_customer(90)

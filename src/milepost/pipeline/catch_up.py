@@ -3,7 +3,8 @@
 A stateless pipeline that is more than a batch behind gains nothing from Spark's stream: its logs
 and its planning cost every batch a quarter of a second, in which nothing is read, and nothing can
 be read while a batch is merged. So all but the last batch is written range after range. The
-checkpoint is the same, and the stream begins where it stands then.
+checkpoint is the same, and the stream begins where it stands then. A pipeline that only has to
+catch up needs no stream at all: to start one takes seconds.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class CatchUp:
     reporter: Reporter
     watching: Connection
     stop: Event
-    is_all: bool  # to the end of the log as it is now; else the stream does the last batch
+    is_all: bool  # to the end of the log as it is now, without a stream
 
     def run(self, at: Position) -> bool:
         """Whether something was written. Ends early if a stop is asked for."""
@@ -68,17 +69,15 @@ class CatchUp:
         return self.reporter.total_batches > batches
 
     def _ranges(self, planner: Planner, at: Position) -> Iterator[Range]:
-        """Batch by batch, each found when the one before is staged. None at all if there is no more
-        than one: so few are the stream's."""
+        """Batch by batch, each found when the one before is staged. What the stream will do is
+        left to it: the last batch."""
         newest = planner.newest()
-        left = self._at_once
+        left = 0 if self.is_all else self._at_once
         while not self.stop.is_set() and planner.about(Range(at, newest)) > left:
             range_ = Range(at, planner.reach(at, newest, self._at_once))
             yield range_
             at = range_.last
-            if self.is_all:
-                left = 0
-            else:
+            if not self.is_all:
                 newest = planner.newest()
 
     def _wait(self) -> None:

@@ -108,17 +108,19 @@ class QueryRun(Stretch):
             self._end(query)
 
     def _catch_up(self, until: Until) -> bool:
-        """Write what lies more than a batch behind. Whether that was all there is to do."""
+        """Write what lies more than a batch behind, or everything if the pipeline ends with it.
+        Whether that was all there is to do."""
         if self.handler is None or not may_catch_up(self._options, until):
             return False
         catching_up = CatchUp(
             self.definition, self.url, self.schema, self.spark, self.handler.writer, self.reporter,
             self._watching, self.stop, self._options.ends(until),
         )  # fmt: skip
-        if not catching_up.run(self._opened_at):
-            return False
+        has_written = catching_up.run(self._opened_at)
         if self._options.ends(until) or self.stop.is_set():
             return True
+        if not has_written:
+            return False
         # Spark's directory lies behind now: a new one.
         self._began = self._begin()
         self.handler = self._handler()
