@@ -2,14 +2,20 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# Tests start Python many hundred times: without compiled files they take half as long again.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check bench format schema clean
+.PHONY: demo test soak check bench format schema clean
 
 demo: $(READY)
 	$(BIN)/milepost demo
 
 test: $(READY)
 	$(BIN)/pytest $(PYTEST_ARGS)
+
+# The tests that take minutes, or some of their parts: make soak SOAK="chaos cluster".
+soak: $(READY)
+	$(BIN)/python -m tests.soak $(SOAK)
 
 check: $(READY)
 	$(BIN)/ruff format --check .

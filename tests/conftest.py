@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -11,7 +13,13 @@ from hypothesis import HealthCheck, settings
 from milepost import Milepost, db, migrate
 from milepost.db import Connection
 from milepost.sql import LogOrder
+from tests.parallel import (  # noqa: F401 - hooks of pytest-xdist
+    pytest_xdist_auto_num_workers,
+    pytest_xdist_make_scheduler,
+    rank_of,
+)
 from tests.server import TestServer, postgres
+from tests.soak import Figures
 
 # Beyond the defaults: what the tests of prepared transactions and of many writers need; and what
 # making a database for each test costs. Tests that crash a server have one of their own, durable.
@@ -26,14 +34,43 @@ settings.register_profile("patient", deadline=None, suppress_health_check=[Healt
 settings.load_profile("patient")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--soak", action="store_true", help="with the tests that take minutes")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--soak"):
+        long = [item for item in items if item.get_closest_marker("soak")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if not item.get_closest_marker("soak")]
+    items.sort(key=lambda item: rank_of(item.nodeid))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What this machine could not test stands out: in a list of dots nobody misses it."""
+    reasons = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", []))
+    if reasons:
+        terminalreporter.section("NOT TESTED ON THIS MACHINE", sep="!", red=True)
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"{count} tests: {reason.removeprefix('Skipped: ')}")
+
+
+@pytest.fixture
+def figures(record_property: Callable[[str, object], None]) -> Figures:
+    """Notes what a line of `make soak` counts."""
+    return Figures(record_property)
+
+
 @pytest.fixture(scope="session")
 def server() -> Iterator[TestServer]:
     """MILEPOST_TEST_URL, or one that ends with the run (MILEPOST_TEST_POSTGRES says which)."""
     if url := os.environ.get("MILEPOST_TEST_URL"):
-        yield TestServer(url)
+        with closing(TestServer(url)) as given:
+            yield given
         return
-    with postgres(SETTINGS) as own:
-        yield TestServer(own.start())
+    with postgres(SETTINGS) as own, closing(TestServer(own.start())) as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from milepost import Milepost
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +26,7 @@ def run_example(url: str, directory: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.soak
 def test_every_number_of_the_pipelines_equals_that_of_pandas(
     empty_database: str, tmp_path: Path
 ) -> None:

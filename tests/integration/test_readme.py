@@ -23,6 +23,7 @@ def test_the_first_example_runs_twice(url: str, conn: Connection, tmp_path: Path
     assert conn.execute("select sum(total) from revenue").fetchone() == (84,)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("order", ["append"])
 def test_the_second_example_goes_on_from_the_first(
     url: str, conn: Connection, tmp_path: Path

@@ -1,22 +1,28 @@
-"""One Spark session for all tests of this room: starting one takes seconds. And for tests that stop
-the server, one of their own."""
+"""One Spark session for all tests of this room: starting one takes seconds; commands run in this
+process to use it. And for tests that stop the server, one of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner, Result
 
+from milepost.cli.commands import app_for
 from milepost.embedded import EmbeddedServer
 from milepost.pipeline.session import spark_session
 from tests.server import postgres
 
+APPLICATION = "tests.pipeline.application"
 SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
+    # For the seconds that a test takes, optimising costs more than it saves.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
 
@@ -39,6 +45,21 @@ def spark_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     directory = tmp_path / "spark"
     monkeypatch.setenv("MILEPOST_SPARK_DIR", directory.as_uri())
     return directory
+
+
+@pytest.fixture
+def in_process(
+    url: str, spark: SparkSession, spark_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Result]]:
+    """Runs `milepost` on the test's database, which the application finds in its environment."""
+    monkeypatch.setenv("MILEPOST_URL", url)
+    monkeypatch.delitem(sys.modules, APPLICATION, raising=False)
+
+    def run(*words: str) -> Result:
+        return CliRunner().invoke(app_for(words), words)
+
+    yield run
+    sys.modules.pop(APPLICATION, None)
 
 
 @pytest.fixture

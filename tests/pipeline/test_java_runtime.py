@@ -31,6 +31,7 @@ def path_without_java(place: Path) -> str:
     return str(place)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("order", ["append"])
 def test_spark_runs_where_there_is_no_java(mp: Milepost, url: str, tmp_path: Path) -> None:
     append(mp, 5)

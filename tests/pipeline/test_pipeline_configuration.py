@@ -40,6 +40,7 @@ def noting(messages):
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.soak
 @pytest.mark.parametrize("order", ["append"])
 def test_later_places_win_in_the_session_that_runs(mp: Milepost, url: str, tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(PROJECT)

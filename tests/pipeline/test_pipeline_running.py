@@ -127,6 +127,7 @@ def test_it_goes_on_after_a_restart_of_the_server(
     assert rows(mp, CUSTOMERS) == expected_per_customer(150)
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("order", ["append"])
 def test_the_command_runs_pipelines_without_sparks_noise(mp: Milepost, url: str) -> None:

@@ -59,6 +59,7 @@ def leaking(texts: list[str]) -> list[str]:
     return [without_passwords(t) for t in texts if PASSWORD in t or WRONG in t]
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(500)
 def test_a_password_shows_up_nowhere(
     own_server: EmbeddedServer, secret_url: str, tmp_path: Path

@@ -32,6 +32,7 @@ def placed(mp: Milepost, first: int, count: int, topic: str = "orders") -> Posit
         return mp.append(conn, *orders(first, count, topic))[-1]
 
 
+@pytest.mark.parametrize("order", ["append"])
 def test_waiting_for_a_position_is_reading_ones_own_writes(
     mp: Milepost, spark: SparkSession
 ) -> None:

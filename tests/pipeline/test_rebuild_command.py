@@ -4,36 +4,26 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from milepost import Milepost
-from milepost.cli.commands import app
+from tests.pipeline.conftest import APPLICATION
 from tests.pipeline.rebuilding import CUSTOMERS, active_version, tables
 from tests.pipeline.running import catch_up, expected_per_customer, place, rows
 
-APPLICATION = "tests.pipeline.application"
 Rebuilds = Callable[..., Result]
 
 
 @pytest.fixture
-def rebuilds(
-    url: str, spark_directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Rebuilds]:
-    """Runs the command on the test's database, which the application finds in its environment."""
-    monkeypatch.setenv("MILEPOST_URL", url)
-    monkeypatch.delitem(sys.modules, APPLICATION, raising=False)
-
+def rebuilds(in_process: Callable[..., Result]) -> Rebuilds:
     def run(*flags: str) -> Result:
-        command = ["pipelines", "rebuild", "customers", f"{APPLICATION}:mp", *flags]
-        return CliRunner().invoke(app, command)
+        return in_process("pipelines", "rebuild", "customers", f"{APPLICATION}:mp", *flags)
 
-    yield run
-    sys.modules.pop(APPLICATION, None)
+    return run
 
 
 @pytest.mark.parametrize("order", ["append"])

@@ -19,6 +19,7 @@ COUNT = 3_000
 FILLED = "select position from milepost.checkpoints where version = 2 and position > 0"
 
 
+@pytest.mark.soak
 def test_a_killed_rebuild_goes_on_where_it_stopped(
     mp: Milepost, url: str, spark: SparkSession, spark_directory: Path
 ) -> None:

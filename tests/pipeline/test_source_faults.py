@@ -43,6 +43,7 @@ def whole(url: str) -> Range:
         return Range(Position.BEGINNING, planner.newest())
 
 
+@append_order
 def test_a_stream_goes_on_after_a_restart_of_the_server(
     spark: SparkSession, own: Milepost, own_server: EmbeddedServer, tmp_path: Path
 ) -> None:
@@ -62,6 +63,7 @@ def test_a_stream_goes_on_after_a_restart_of_the_server(
     assert numbers_in(spark, tmp_path) == list(range(20))
 
 
+@append_order
 def test_a_read_goes_on_behind_the_last_batch_when_the_server_restarts(
     own: Milepost, own_server: EmbeddedServer
 ) -> None:
@@ -82,6 +84,7 @@ def test_a_read_goes_on_behind_the_last_batch_when_the_server_restarts(
     assert positions == list(range(1, 1501))
 
 
+@append_order
 def test_patience_with_a_server_that_stays_away_ends(
     own: Milepost, own_server: EmbeddedServer
 ) -> None:
@@ -113,6 +116,7 @@ def remove_up_to(mp: Milepost, position: Position) -> None:
         )
 
 
+@append_order
 def test_a_removed_range_is_an_error_that_names_what_is_left(
     spark: SparkSession, mp: Milepost, url: str, tmp_path: Path
 ) -> None:
@@ -180,6 +184,7 @@ def test_a_log_of_another_cluster_is_refused(spark: SparkSession, mp: Milepost, 
         table(spark, url).count()
 
 
+@append_order
 def test_an_isolation_level_of_the_database_does_not_matter(
     spark: SparkSession, mp: Milepost, url: str
 ) -> None:

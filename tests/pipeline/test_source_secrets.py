@@ -77,6 +77,7 @@ spark.stop()
 """
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("order", ["append"])
 def test_a_password_shows_up_nowhere(mp: Milepost, url: str, tmp_path: Path) -> None:
     append(mp, 20)

@@ -26,7 +26,7 @@ from milepost.processors.runner import Runner
 from milepost.processors.segmented.progress import standings
 from milepost.records import Segment
 from milepost.retry import Retry
-from tests.chaos.processors.test_torture import STORE_WITHOUT_COMPARING
+from tests.chaos.processors.sabotage import STORE_WITHOUT_COMPARING
 
 pytestmark = pytest.mark.parametrize("order", ["append"])
 KEYS = 12

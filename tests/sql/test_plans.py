@@ -1,4 +1,5 @@
-"""The plans of the hot queries, on a million messages, as the functions really run them.
+"""The plans of the hot queries, on many messages (a million in `make soak`), as the functions
+really run them.
 
 `debug_print_plan` reports every plan that is made, also those of statements inside functions,
 to the session that caused it; no extension is needed for it.
@@ -6,6 +7,7 @@ to the session that caused it; no extension is needed for it.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ from milepost.db import Connection
 from milepost.sql import LogOrder
 from tests.server import TestServer
 
-COUNT = 1_000_000
+COUNT = int(os.environ.get("MILEPOST_PLAN_ROWS", "100000"))
 PER_TRANSACTION = 100
 FIRST_RECORDED = datetime(2024, 1, 1, tzinfo=UTC)
 # In transaction order the messages are spread over ids that this cluster has used already.
@@ -76,7 +78,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A log of a million messages, and a session that has made no plan yet."""
+    """A log of many messages, and a session that has made no plan yet."""
 
     conn: Connection
     order: LogOrder
@@ -143,7 +145,7 @@ def filled(
 
 
 @pytest.fixture(params=["force_custom_plan", "force_generic_plan", "auto"])
-def million(request: pytest.FixtureRequest, filled: tuple[LogOrder, str]) -> Iterator[Log]:
+def large(request: pytest.FixtureRequest, filled: tuple[LogOrder, str]) -> Iterator[Log]:
     order, url = filled
     with db.connect(url) as conn:
         conn.execute("select set_config('plan_cache_mode', %s, false)", [request.param])
@@ -178,67 +180,67 @@ FEW_PAGES = 40
 TO_AVOID = {"SEQSCAN", "SORT", "INCREMENTALSORT", "GATHER", "GATHERMERGE", "BITMAPHEAPSCAN"}
 
 
-def reading(million: Log, number: int, chosen: str = "everything") -> dict[str, Any]:
-    after = million.position(number) if number else Position.BEGINNING
+def reading(large: Log, number: int, chosen: str = "everything") -> dict[str, Any]:
+    after = large.position(number) if number else Position.BEGINNING
     place = {"transaction_id": after.transaction_id, "position": after.position}
     return UNFILTERED | FILTERS[chosen] | place
 
 
 @pytest.mark.parametrize("chosen", FILTERS)
 @pytest.mark.parametrize("place", PLACES)
-def test_reading_walks_the_index_in_order(million: Log, place: str, chosen: str) -> None:
+def test_reading_walks_the_index_in_order(large: Log, place: str, chosen: str) -> None:
     # The last plan is that of the rows; those before it are the horizon's.
-    plan = million.plans(READ, reading(million, PLACES[place], chosen))[-1]
+    plan = large.plans(READ, reading(large, PLACES[place], chosen))[-1]
     assert {"LIMIT", "INDEXSCAN"} <= plan.nodes()
     assert plan.indexes() == {"messages_pkey"}
     assert not plan.nodes() & TO_AVOID
 
 
 @pytest.mark.parametrize("chosen", FILTERS)
-def test_reading_touches_few_pages_when_caught_up(million: Log, chosen: str) -> None:
-    assert million.buffers(READ, reading(million, COUNT, chosen)) < FEW_PAGES
+def test_reading_touches_few_pages_when_caught_up(large: Log, chosen: str) -> None:
+    assert large.buffers(READ, reading(large, COUNT, chosen)) < FEW_PAGES
 
 
 @pytest.mark.parametrize("number", [0, COUNT // 10, COUNT // 2, COUNT - 500])
-def test_reading_a_batch_touches_the_pages_of_that_batch(million: Log, number: int) -> None:
-    assert million.buffers(READ, reading(million, number)) < FEW_PAGES
+def test_reading_a_batch_touches_the_pages_of_that_batch(large: Log, number: int) -> None:
+    assert large.buffers(READ, reading(large, number)) < FEW_PAGES
 
 
 HORIZON = "select milepost.is_held(horizon) from milepost.horizon() as horizon"
 
 
-def test_the_horizon_never_scans_the_messages(million: Log) -> None:
-    plans = million.plans(HORIZON, {})
+def test_the_horizon_never_scans_the_messages(large: Log) -> None:
+    plans = large.plans(HORIZON, {})
     assert plans
     for plan in plans:
         assert plan.indexes() <= {"messages_pkey"}
         assert not plan.scans_messages()
         assert "SORT" not in plan.nodes()
-    assert million.buffers(HORIZON, {}) < FEW_PAGES
+    assert large.buffers(HORIZON, {}) < FEW_PAGES
 
 
 APPEND = "insert into milepost.messages (type, data) values ('T', '{}')"
 
 
-def test_appending_never_scans_the_messages(million: Log) -> None:
-    plans = million.plans(APPEND, {})
+def test_appending_never_scans_the_messages(large: Log) -> None:
+    plans = large.plans(APPEND, {})
     assert plans
     assert not any(plan.scans_messages() for plan in plans)
 
 
-def test_a_recent_time_is_found_through_the_small_index(million: Log) -> None:
+def test_a_recent_time_is_found_through_the_small_index(large: Log) -> None:
     recent = FIRST_RECORDED + timedelta(seconds=COUNT - 1000)
-    plan = million.plans("select milepost.position_at(%(time)s)", {"time": recent})[-1]
+    plan = large.plans("select milepost.position_at(%(time)s)", {"time": recent})[-1]
     assert plan.indexes() == {"messages_recorded_at"}
     assert not plan.scans_messages()
-    found = log.start_position(million.conn, recent)
-    assert found == Position(million.position(COUNT - 999).transaction_id, COUNT - 1000)
+    found = log.start_position(large.conn, recent)
+    assert found == Position(large.position(COUNT - 999).transaction_id, COUNT - 1000)
 
 
-def test_the_plans_of_other_queries_show_what_is_to_be_avoided(million: Log) -> None:
+def test_the_plans_of_other_queries_show_what_is_to_be_avoided(large: Log) -> None:
     """So that the tests above can fail."""
     scanned = "select * from milepost.messages order by id limit 1"
-    (plan,) = million.plans(scanned, {})
+    (plan,) = large.plans(scanned, {})
     assert {"SEQSCAN", "SORT"} <= plan.nodes()
     assert plan.scans_messages()
-    assert million.buffers(scanned, {}) > 1000
+    assert large.buffers(scanned, {}) > 1000

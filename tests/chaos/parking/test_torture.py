@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections import defaultdict
+from collections import Counter
 from threading import Event, Thread
 
 import pytest
@@ -14,12 +14,13 @@ from milepost import Milepost
 from milepost.db import Connection
 from milepost.processors import Processor, report, session
 from milepost.processors.dead_letters import list_dead_letters, request_retry
+from tests.chaos.options import SECONDS, TIMEOUT_SECONDS
 from tests.integration.processors import sessions
 from tests.integration.processors.parking.picky import SCHEMA, TABLE, Picky, Table
 from tests.integration.processors.running import running
+from tests.soak import Figures
 from tests.waiting import wait_until
 
-SECONDS = 8.0
 ENOUGH = 500  # messages, however slow the machine
 KEYS = [f"key-{n}" for n in range(8)]
 
@@ -35,6 +36,7 @@ class Operators:
 
     def __init__(self, url: str, picky: Picky) -> None:
         self._mp, self._picky, self._stop = Milepost(url), picky, Event()
+        self.ended = 0  # sessions
         self._threads = [Thread(target=work) for work in (self._retry, self._moods, self._weather)]
 
     def start(self) -> None:
@@ -58,13 +60,15 @@ class Operators:
     def _weather(self) -> None:
         with self._mp.connect() as conn:
             while not self._stop.wait(0.7):
-                sessions.terminate(conn, "picky", most=1)
+                self.ended += sessions.terminate(conn, "picky", most=1)
 
 
+@pytest.mark.soak
+@pytest.mark.timeout(TIMEOUT_SECONDS)
 @pytest.mark.parametrize("order", ["append"])
 @pytest.mark.parametrize("segments", [None, 4])
 def test_every_message_is_handled_once_and_in_the_order_of_its_key(
-    url: str, mp: Milepost, conn: Connection, segments: int | None
+    url: str, mp: Milepost, conn: Connection, segments: int | None, figures: Figures
 ) -> None:
     conn.execute(TABLE)
     table, picky = Table(mp, conn), Picky(url)
@@ -73,23 +77,30 @@ def test_every_message_is_handled_once_and_in_the_order_of_its_key(
         for each in (mp, Milepost(url))
     ]
     operators = Operators(url, picky)
-    counts: dict[str, int] = defaultdict(int)
+    counts: Counter[str] = Counter()
     with running(*instances) as started:
         wait_until(lambda: all(each.has_connected() for each in started))
         operators.start()
         deadline = time.monotonic() + SECONDS
-        while time.monotonic() < deadline or sum(counts.values()) <= ENOUGH:
+        while time.monotonic() < deadline or counts.total() <= ENOUGH:
             keys = random.choices(KEYS, k=random.randint(1, 10))
             table.append(*((key, _next(counts, key)) for key in keys))
             time.sleep(random.random() * 0.02)
         operators.stop()
         picky.disliked = set()
         wait_until(lambda: _is_done(table, instances[0]), look_seconds=0.1)
-    for key in KEYS:
-        assert table.seen_of(key) == list(range(counts[key])), key
+    seen = {key: table.seen_of(key) for key in KEYS}
+    distinct = sum(len(set(numbers)) for numbers in seen.values())
+    figures(
+        messages=counts.total(),
+        kills=operators.ended,
+        lost=counts.total() - distinct,
+        doubled=sum(map(len, seen.values())) - distinct,
+    )
+    assert seen == {key: list(range(counts[key])) for key in KEYS}
 
 
-def _next(counts: dict[str, int], key: str) -> int:
+def _next(counts: Counter[str], key: str) -> int:
     counts[key] += 1
     return counts[key] - 1
 

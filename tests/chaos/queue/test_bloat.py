@@ -1,5 +1,5 @@
 """Sustained load while another session holds a snapshot open, so that nothing dead can be removed:
-the queue gets slower, and must not collapse. MILEPOST_BLOAT_SECONDS=300 runs longer."""
+the queue gets slower, and must not collapse."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ from milepost.queue.rotation import Rotation
 from milepost.queue.take import complete
 from milepost.records import Job
 from milepost.sql import LogOrder
+from tests.chaos.options import SECONDS, TIMEOUT_SECONDS
+from tests.soak import Figures
 
-SECONDS = float(os.environ.get("MILEPOST_BLOAT_SECONDS", "60"))
+LOAD_SECONDS = max(20.0, SECONDS)  # thirds of less say little
 CHANNELS = 20
 BATCH = 500
 AHEAD = 5 * BATCH  # what is kept waiting: the work is never done
@@ -129,7 +131,8 @@ def dead_tuples(conn: Connection) -> int:
     return int(one(row.fetchone())[0])
 
 
-@pytest.mark.timeout(SECONDS * 3 + 120)
+@pytest.mark.soak
+@pytest.mark.timeout(TIMEOUT_SECONDS)
 @pytest.mark.parametrize("max_concurrency", [None, 1000])
 def test_a_held_snapshot_does_not_make_the_queue_collapse(
     url: str,
@@ -137,6 +140,7 @@ def test_a_held_snapshot_does_not_make_the_queue_collapse(
     max_concurrency: int | None,
     record_property: Callable[[str, object], None],
     capsys: pytest.CaptureFixture[str],
+    figures: Figures,
 ) -> None:
     if max_concurrency:
         for n in range(CHANNELS):
@@ -146,16 +150,17 @@ def test_a_held_snapshot_does_not_make_the_queue_collapse(
     rotation = Rotation() if is_hinted else Rotation(slow_seconds=float("inf"))
     load = Load(url, Taker(rotation=rotation))
     with held_snapshot(url):
-        thirds = load.run(SECONDS / 2)
+        thirds = load.run(LOAD_SECONDS)
         dead = dead_tuples(conn)
     record_property("jobs_per_second", [round(third.rate) for third in thirds])
     record_property("microseconds_per_job", [round(third.cost) for third in thirds])
     record_property("dead_tuples", dead)
+    figures(messages=load.done_count)
     with capsys.disabled():
         rates = ", ".join(f"{third.rate:,.0f}" for third in thirds)
         costs = ", ".join(f"{third.cost:,.0f}" for third in thirds)
         print(  # noqa: T201
-            f"\n{SECONDS / 2:.0f} s under a held snapshot, max_concurrency {max_concurrency}: "
+            f"\n{LOAD_SECONDS:.0f} s under a held snapshot, max_concurrency {max_concurrency}: "
             f"{rates} jobs/s by thirds, {costs} us a job, {dead:,} dead tuples"
         )
     assert dead > load.done_count, "the snapshot was not held"

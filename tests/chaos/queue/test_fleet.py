@@ -1,12 +1,8 @@
 """Every job done, each completion once, no limit ever passed, whoever is killed when; and the same
-harness finds it as soon as the lock on a channel's policy is taken out.
-
-MILEPOST_TORTURE_SEED asks for the random choices of an earlier run (not for its timing).
-"""
+harness finds it as soon as the lock on a channel's policy is taken out."""
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 import threading
@@ -18,28 +14,30 @@ import pytest
 from milepost import Job, Milepost, TakenJob
 from milepost.db import Connection
 from milepost.queue.rotation import Rotation
+from tests.chaos.options import SECONDS, TIMEOUT_SECONDS, new_seed
 from tests.chaos.queue.fleet import Fleet, held_spans, limits, prepare
 from tests.chaos.queue.history import Limit, too_many, too_soon
 from tests.integration.queue.sabotage import take_out
 from tests.integration.queue.working import PATIENCE_SECONDS, working
+from tests.soak import Figures
 from tests.waiting import wait_until
 
-JOBS = 20_000
+JOBS = max(10_000, int(500 * SECONDS))
 CHANNELS = 50
 SABOTAGED_JOBS = 2_000
-SEED = int(os.environ.get("MILEPOST_TORTURE_SEED", random.SystemRandom().getrandbits(32)))
 pytestmark = pytest.mark.parametrize("order", ["append"])
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.soak
+@pytest.mark.timeout(TIMEOUT_SECONDS + 200)
 def test_a_fleet_does_every_job_within_the_limits_though_workers_are_killed(
-    mp: Milepost, url: str, conn: Connection, tmp_path: Path
+    mp: Milepost, url: str, conn: Connection, tmp_path: Path, figures: Figures
 ) -> None:
-    sys.stdout.write(f"MILEPOST_TORTURE_SEED={SEED}\n")
-    channels = limits(CHANNELS, random.Random(SEED))
+    seed = new_seed()
+    channels = limits(CHANNELS, random.Random(seed))
     ids = prepare(mp, conn, channels, JOBS)
-    fleet = Fleet(url, tmp_path, SEED)
-    fleet.run(conn, JOBS, pause_seconds=1.0, limit_seconds=300)
+    fleet = Fleet(url, tmp_path, seed)
+    fleet.run(conn, JOBS, pause_seconds=1.0, limit_seconds=TIMEOUT_SECONDS)
 
     handled = fleet.spans()
     held = held_spans(conn)
@@ -49,15 +47,23 @@ def test_a_fleet_does_every_job_within_the_limits_though_workers_are_killed(
     sys.stdout.write(
         f"{fleet.kills} kills, {len(handled) - JOBS} attempts more than jobs, {len(held)} takes\n"
     )
+    done = [job for (job,) in completions]
+    figures(
+        messages=JOBS,
+        kills=fleet.kills,
+        lost=len(set(ids) - set(done)),
+        doubled=len(done) - len(set(done)),
+    )
     assert fleet.kills > 3
     assert {span.job for span in handled} == set(ids)
-    assert sorted(job for (job,) in completions) == sorted(ids)
+    assert sorted(done) == sorted(ids)
     assert sorted(job for (job,) in effects) == in_transaction
     assert too_many(held, channels) == {}
     assert too_soon(held, channels) == {}
     assert too_many(handled, channels) == {}
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(200)
 def test_without_the_lock_on_a_channel_the_limits_are_passed(
     mp: Milepost, url: str, conn: Connection, tmp_path: Path
@@ -65,7 +71,7 @@ def test_without_the_lock_on_a_channel_the_limits_are_passed(
     channels = {f"plain.{n}": Limit(max_concurrency=1) for n in range(3)}
     prepare(mp, conn, channels, SABOTAGED_JOBS)
     take_out(conn, "channel lock")
-    fleet = Fleet(url, tmp_path, SEED, size=4)
+    fleet = Fleet(url, tmp_path, new_seed(), size=4)
     fleet.run(conn, SABOTAGED_JOBS, pause_seconds=30.0, limit_seconds=100)
     assert too_many(held_spans(conn), channels)
 

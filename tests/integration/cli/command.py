@@ -9,6 +9,8 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.integration.cli import zygote
+
 # What this machine says about databases must not reach the command under test.
 _FOREIGN = ("PG", "MILEPOST_")
 
@@ -34,25 +36,27 @@ class Cli:
     variables: dict[str, str] = field(default_factory=dict)
 
     def run(self, *arguments: str, stdin: str = "", timeout: float = 120) -> Result:
-        with self.start(*arguments) as process:
-            try:
-                stdout, stderr = process.communicate(stdin, timeout=timeout)
-            except BaseException:
-                process.kill()
-                raise
-        return Result(process.returncode, stdout, stderr)
+        return Result(*zygote.run(arguments, self._environment(), stdin, timeout))
 
     def start(
-        self, *arguments: str, stdin: int = subprocess.PIPE, stdout: int = subprocess.PIPE
+        self,
+        *arguments: str,
+        stdin: int = subprocess.PIPE,
+        stdout: int = subprocess.PIPE,
+        before: tuple[str, ...] = (),
     ) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-W", "error", "-m", "milepost.cli", *arguments],
+            [*before, sys.executable, "-W", "error", "-m", "milepost.cli", *arguments],
             env=self._environment(),
             stdin=stdin,
             stdout=stdout,
             stderr=subprocess.PIPE,
             text=True,
         )
+
+    def start_in_background(self, *arguments: str) -> subprocess.Popen[str]:
+        """As a script starts what it does not wait for: with SIGINT ignored."""
+        return self.start(*arguments, before=("sh", "-c", """trap '' INT; exec "$@" """, "sh"))
 
     def _environment(self) -> dict[str, str]:
         kept = {n: v for n, v in os.environ.items() if not n.startswith(_FOREIGN)}

@@ -3,8 +3,8 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -28,13 +28,17 @@ def lines(*objects: object) -> str:
 
 
 @contextmanager
-def following(cli: Cli, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    process = cli.start("read", "--follow", *arguments)
+def ended(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
+    """Whatever the test finds: no process outlives it."""
     try:
         yield process
     finally:
         process.kill()
         process.communicate()
+
+
+def following(cli: Cli, *arguments: str) -> AbstractContextManager[subprocess.Popen[str]]:
+    return ended(cli.start("read", "--follow", *arguments))
 
 
 def first_line(process: subprocess.Popen[str]) -> dict[str, object]:
@@ -191,12 +195,15 @@ def test_follow_passes_a_message_on_through_a_pipe(
             appending.communicate()
 
 
-def test_an_interrupted_follower_ends_quietly(cli: Cli, conn: Connection) -> None:
+@pytest.mark.parametrize("start", [Cli.start, Cli.start_in_background])
+def test_an_interrupted_follower_ends_quietly(
+    cli: Cli, conn: Connection, start: Callable[..., subprocess.Popen[str]]
+) -> None:
     append(conn, Message("A", {}))
-    process = cli.start("read", "--follow")
-    first_line(process)
-    process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
+    with ended(start(cli, "read", "--follow")) as process:
+        first_line(process)
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=60)
     assert (process.returncode, stderr) == (130, "")
 
 

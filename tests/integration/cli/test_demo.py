@@ -29,6 +29,7 @@ def test_the_demo_proves_that_nothing_is_lost(empty_database: str, order: LogOrd
     assert found == (SEGMENTS,)
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(400)
 def test_the_pipelines_of_the_demo_survive_what_it_does_to_them(empty_database: str) -> None:
     # It starts Spark four times, and gives up by itself before this does.

@@ -10,13 +10,14 @@ import pytest
 
 from milepost.embedded import EmbeddedServer
 from tests.integration.cli.command import Cli
+from tests.server import memory
 
 NO_URL = Cli("")
 
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
-    place = Path(tempfile.mkdtemp(prefix="milepost-cli-"))
+    place = Path(tempfile.mkdtemp(prefix="milepost-cli-", dir=memory()))
     place.chmod(0o755)  # as root, the server runs as another user
     yield place
     EmbeddedServer(place).stop()

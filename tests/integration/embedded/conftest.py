@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.server import memory
 
 import milepost.embedded
 from milepost.embedded import EmbeddedServer
@@ -21,7 +22,7 @@ RunPython = Callable[..., "subprocess.Popen[str]"]
 @pytest.fixture
 def open_directory() -> Iterator[Path]:
     """Reachable for every account, unlike pytest's tmp_path, which is closed to all but us."""
-    with tempfile.TemporaryDirectory(prefix="mp-test-") as path:
+    with tempfile.TemporaryDirectory(prefix="mp-test-", dir=memory()) as path:
         Path(path).chmod(0o755)
         yield Path(path).resolve()
 

@@ -7,6 +7,7 @@ horizon covers everything, so that what lies above that horizon is the example's
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ from milepost.db import Connection
 from milepost.log import Reader, horizon, start_position
 from milepost.log.append import COPY_FROM
 from milepost.sql import LogOrder
-from tests.chaos.sabotage import (
+from tests.chaos.log.sabotage import (
     APPEND_WITHOUT_A_FLOOR,
     MARKER_OUTLIVES_THE_SAVEPOINT,
     READ_TO_THE_NEWEST_ROW,
@@ -351,7 +352,7 @@ def run(machine: type[Interleavings], max_examples: int, **options: Any) -> None
 
 
 def test_random_interleavings_agree_with_the_model(machine: type[Interleavings]) -> None:
-    run(machine, max_examples=100)
+    run(machine, max_examples=int(os.environ.get("MILEPOST_MODEL_EXAMPLES", "40")))
 
 
 @pytest.mark.parametrize(

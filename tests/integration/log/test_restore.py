@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
@@ -40,8 +41,11 @@ $$
 def younger() -> Iterator[TestServer]:
     """A second cluster, which has used few transaction ids."""
     # Without autovacuum: its ANALYZE holds the horizon of a log in transaction order for a moment.
-    with postgres({"autovacuum": "off"}) as embedded:
-        yield TestServer(embedded.start())
+    with (
+        postgres({"autovacuum": "off"}) as embedded,
+        closing(TestServer(embedded.start())) as started,
+    ):
+        yield started
 
 
 @pytest.fixture

@@ -9,9 +9,17 @@ import pytest
 from milepost import Message, Milepost, Position
 from milepost.db import Connection
 from milepost.processors import report, session
+from milepost.sql import LogOrder
 from tests.integration.processors.running import Effects
 
 Put = Callable[..., list[Position]]
+
+
+@pytest.fixture
+def order() -> LogOrder:
+    """A processor compares positions and asks nothing else of the order. What is about positions
+    (starting, filtering, storing a checkpoint) runs in both."""
+    return "append"
 
 
 @pytest.fixture

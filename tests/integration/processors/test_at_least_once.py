@@ -65,7 +65,6 @@ def test_what_dies_between_effect_and_checkpoint_is_handled_again(
     assert keep.caught_up()
 
 
-@pytest.mark.parametrize("order", ["append"])
 def test_an_async_handler_and_a_batch_at_a_time_are_equals(mp: Milepost, put: Put) -> None:
     handled: list[Position] = []
 
@@ -99,7 +98,6 @@ def test_an_inbox_recognises_what_is_delivered_again(
     assert keep.caught_up()
 
 
-@pytest.mark.parametrize("order", ["append"])
 @pytest.mark.parametrize("batch_size", [1, 10])
 def test_an_id_that_was_appended_twice_is_handled_once(
     mp: Milepost, conn: Connection, batch_size: int
@@ -118,7 +116,6 @@ def test_an_id_that_was_appended_twice_is_handled_once(
     assert handled == [first, second]
 
 
-@pytest.mark.parametrize("order", ["append"])
 def test_an_inbox_keeps_what_was_handled_before_one_failed(mp: Milepost, put: Put) -> None:
     handled: list[int] = []
 
@@ -136,7 +133,6 @@ def test_an_inbox_keeps_what_was_handled_before_one_failed(mp: Milepost, put: Pu
     assert handled == [1, 2, 3, 4, 4, 4, 5]
 
 
-@pytest.mark.parametrize("order", ["append"])
 def test_an_inbox_is_pruned_of_what_is_old_and_behind_the_checkpoint(
     mp: Milepost, conn: Connection, put: Put
 ) -> None:
@@ -153,7 +149,6 @@ def test_an_inbox_is_pruned_of_what_is_old_and_behind_the_checkpoint(
     assert Inbox(CheckpointKey("other"), conn, DEFAULT_SCHEMA, 0).prune(positions[-1]) == 0
 
 
-@pytest.mark.parametrize("order", ["append"])
 def test_a_running_processor_prunes_its_inbox(mp: Milepost, conn: Connection, put: Put) -> None:
     processor = mp.processor(
         "loose", handle="message", delivery="at_least_once", inbox=True, inbox_seconds=0

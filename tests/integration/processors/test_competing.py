@@ -21,7 +21,6 @@ from tests.integration.processors.running import Effects, Instance, leave_all, r
 from tests.waiting import wait_until
 
 LOOSE = ("at_least_once", "concurrent")
-append_order_only = pytest.mark.parametrize("order", ["append"])
 
 
 class Held:
@@ -85,7 +84,6 @@ def test_two_instances_with_async_handlers_handle_every_message_once(
     assert effects.positions() == positions
 
 
-@append_order_only
 def test_a_second_instance_that_is_told_to_stop_names_both_and_leaves_no_effect(
     url: str, conn: Connection, effects: Effects, put: Put
 ) -> None:
@@ -106,7 +104,6 @@ def test_a_second_instance_that_is_told_to_stop_names_both_and_leaves_no_effect(
     assert effects.positions() == positions
 
 
-@append_order_only
 def test_a_standby_takes_over_when_the_active_one_stops(
     url: str, conn: Connection, effects: Effects, put: Put, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -127,7 +124,6 @@ def test_a_standby_takes_over_when_the_active_one_stops(
     assert effects.positions() == positions
 
 
-@append_order_only
 def test_a_standby_takes_over_when_the_active_one_is_killed_in_its_batch(
     url: str, conn: Connection, effects: Effects, put: Put
 ) -> None:
@@ -143,7 +139,6 @@ def test_a_standby_takes_over_when_the_active_one_is_killed_in_its_batch(
     assert effects.positions() == positions
 
 
-@append_order_only
 @pytest.mark.parametrize("kind", ["exactly_once", "filtered", "at_least_once", "concurrent"])
 def test_a_checkpoint_that_is_locked_for_long_is_waited_for(
     url: str, mp: Milepost, conn: Connection, put: Put, kind: str, caplog: pytest.LogCaptureFixture
@@ -172,7 +167,6 @@ def of_kind(mp: Milepost, kind: str) -> Processor:
     )(lambda *_: None)  # fmt: skip
 
 
-@append_order_only
 def test_a_standby_takes_over_when_the_active_one_is_killed_in_a_long_statement(
     url: str, conn: Connection, effects: Effects, put: Put
 ) -> None:
@@ -191,7 +185,6 @@ def test_a_standby_takes_over_when_the_active_one_is_killed_in_a_long_statement(
     assert effects.positions() == positions
 
 
-@append_order_only
 def test_only_the_active_instance_writes_the_row_of_the_processor(
     url: str, conn: Connection, effects: Effects, put: Put, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,6 @@ from tests.integration.processors.conftest import Put
 from tests.integration.processors.running import running
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.parametrize("order", ["append"])
 AT_ONCE = 4
 PATIENCE_SECONDS = 30
 

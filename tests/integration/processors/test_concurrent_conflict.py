@@ -2,15 +2,12 @@ from __future__ import annotations
 
 import threading
 
-import pytest
-
 from milepost import Message, Milepost, RecordedMessage
 from milepost.db import Connection
 from milepost.errors import CompetingInstance
 from tests.waiting import wait_until
 
 
-@pytest.mark.parametrize("order", ["append"])
 def test_a_conflict_that_the_interval_finds_stops_a_processor_that_is_to_stop(
     mp: Milepost, conn: Connection
 ) -> None:

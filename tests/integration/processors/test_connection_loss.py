@@ -54,7 +54,6 @@ def test_every_effect_happens_once_though_sessions_end_all_the_time(
     assert list_dead_letters(conn, DEFAULT_SCHEMA) == [], "taken for a failure of the handler"
 
 
-@pytest.mark.parametrize("order", ["append"])
 def test_every_effect_of_an_async_handler_happens_once_though_sessions_end_all_the_time(
     mp: Milepost, conn: Connection, effects: Effects, put: Put
 ) -> None:
@@ -73,7 +72,6 @@ def test_every_effect_of_an_async_handler_happens_once_though_sessions_end_all_t
     assert list_dead_letters(conn, DEFAULT_SCHEMA) == [], "taken for a failure of the handler"
 
 
-@pytest.mark.parametrize("order", ["append"])
 def test_a_session_that_ends_in_the_hands_of_an_async_handler_is_not_its_failure(
     mp: Milepost, conn: Connection, effects: Effects, put: Put
 ) -> None:
@@ -100,7 +98,6 @@ def test_a_session_that_ends_in_the_hands_of_an_async_handler_is_not_its_failure
     assert list_dead_letters(conn, DEFAULT_SCHEMA) == []
 
 
-@pytest.mark.parametrize("order", ["append"])
 @pytest.mark.parametrize("concurrency", [1, 4])
 def test_at_least_once_nothing_is_lost_though_sessions_end_all_the_time(
     url: str, mp: Milepost, conn: Connection, effects: Effects, put: Put, concurrency: int
@@ -127,7 +124,6 @@ def in_order(conn: Connection) -> list[Position]:
     return [Position(*row) for row in rows]
 
 
-@pytest.mark.parametrize("order", ["append"])
 def test_a_lost_connection_of_the_reading_side_alone_is_replaced(
     mp: Milepost, conn: Connection, effects: Effects, put: Put
 ) -> None:

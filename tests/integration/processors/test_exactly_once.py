@@ -9,6 +9,8 @@ from milepost import Message, Milepost, Position, RecordedMessage, Retry
 from milepost.db import AsyncConnection, Connection
 from milepost.errors import HandlerFailed
 
+pytestmark = pytest.mark.parametrize("order", ["append", "transaction"])
+
 QUICK = Retry(limit=2, first_seconds=0.001, longest_seconds=0.01)
 
 

@@ -17,7 +17,6 @@ from tests.waiting import wait_until
 
 QUICK = Retry(limit=2, first_seconds=0.001, longest_seconds=0.01)
 NEVER_AGAIN = Retry(limit=0)
-pytestmark = pytest.mark.parametrize("order", ["append"])
 
 
 def dead_letters(conn: Connection) -> list[Any]:

@@ -15,6 +15,8 @@ from tests.integration.processors.conftest import Put
 from tests.integration.processors.running import running
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.parametrize("order", ["append", "transaction"])
+
 POLLS = 30
 
 

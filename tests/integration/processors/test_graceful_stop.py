@@ -18,8 +18,6 @@ from tests.integration.processors.conftest import Put
 from tests.integration.processors.running import PATIENCE_SECONDS, Effects, leave_all, running
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.parametrize("order", ["append"])
-
 
 def checkpoint(conn: Connection) -> Position | None:
     found = PostgresCheckpointStore(conn).load(CheckpointKey(application.NAME))

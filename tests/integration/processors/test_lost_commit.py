@@ -96,7 +96,6 @@ def test_a_batch_whose_commit_was_lost_is_handled_again(
     assert effects.positions() == positions
 
 
-@pytest.mark.parametrize("order", ["append"])
 @pytest.mark.parametrize("on_conflict", ["standby", "stop"])
 def test_a_commit_that_outlives_its_connection_is_no_competing_instance(
     proxy: Proxy, conn: Connection, effects: Effects, put: Put, on_conflict: OnConflict

@@ -19,7 +19,6 @@ from tests.integration.processors.running import Effects, leave, leave_all, runn
 from tests.waiting import wait_until
 
 pytestmark = [
-    pytest.mark.parametrize("order", ["append"]),
     pytest.mark.usefixtures("quick_orders"),
 ]
 KEY = CheckpointKey("watched")

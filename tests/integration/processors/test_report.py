@@ -17,8 +17,6 @@ from tests.integration.processors.conftest import Put
 from tests.integration.processors.running import Effects, Instance, leave_all, running
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.parametrize("order", ["append"])
-
 
 @pytest.fixture(autouse=True)
 def quick_reports(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,8 @@ from milepost.processors import Processor
 from tests.integration.processors.conftest import Put
 from tests.integration.processors.running import Effects, leave_all
 
+pytestmark = pytest.mark.parametrize("order", ["append", "transaction"])
+
 
 def starting(url: str, start: Start, version: int = 1) -> Processor:
     """As a new process would define it."""

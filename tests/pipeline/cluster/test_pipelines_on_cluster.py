@@ -14,7 +14,8 @@ from tests.pipeline.cluster.gate import Gate
 from tests.pipeline.cluster.orders import SEEN, SEEN_QUERY, SPENDING_QUERY, query
 from tests.pipeline.cluster.standalone import Cluster
 
-pytestmark = pytest.mark.timeout(900)  # processes that start Java, again and again
+# Processes that start Java, again and again.
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
 
 
 def test_an_executor_and_then_a_whole_worker_die_in_mid_batch(

@@ -11,7 +11,8 @@ from tests.pipeline.cluster.gate import Gate
 from tests.pipeline.cluster.orders import HANDLED, SEEN_QUERY, query
 from tests.pipeline.cluster.standalone import Cluster
 
-pytestmark = pytest.mark.timeout(900)  # processes that start Java, again and again
+# Processes that start Java, again and again.
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
 HANDLED_QUERY = "select position from handled order by position"
 # A second attempt of a task, which wants to move the checkpoint that the first one has in hand.
 WAITING = """

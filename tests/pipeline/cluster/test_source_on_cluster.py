@@ -11,7 +11,8 @@ from tests.pipeline.cluster.gate import Gate
 from tests.pipeline.cluster.orders import SPENDING, SPENDING_QUERY, query
 from tests.pipeline.cluster.standalone import Cluster
 
-pytestmark = pytest.mark.timeout(900)  # processes that start Java, again and again
+# Processes that start Java, again and again.
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
 
 
 def test_a_read_survives_the_death_of_an_executor(

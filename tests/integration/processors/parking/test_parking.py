@@ -18,7 +18,6 @@ from tests.integration.processors.running import running
 from tests.waiting import wait_until
 
 pytestmark = [
-    pytest.mark.parametrize("order", ["append"]),
     pytest.mark.usefixtures("quick_orders"),
 ]
 ways = [

@@ -20,7 +20,6 @@ from tests.integration.processors.running import running
 from tests.waiting import wait_until
 
 pytestmark = [
-    pytest.mark.parametrize("order", ["append"]),
     pytest.mark.usefixtures("quick_orders"),
 ]
 IN_VAIN = 5.0  # seconds that are waited for what never comes

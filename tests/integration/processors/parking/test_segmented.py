@@ -13,7 +13,6 @@ from tests.integration.processors.running import running
 from tests.waiting import wait_until
 
 pytestmark = [
-    pytest.mark.parametrize("order", ["append"]),
     pytest.mark.usefixtures("quick_orders"),
 ]
 KEYS = [f"key-{n}" for n in range(12)]

@@ -17,7 +17,6 @@ from tests.integration.processors.running import Effects, leave_all, running
 from tests.waiting import wait_until
 
 pytestmark = [
-    pytest.mark.parametrize("order", ["append"]),
     pytest.mark.usefixtures("quick_orders"),
 ]
 Seen = list[tuple[int, bool]]

@@ -15,8 +15,6 @@ from tests.integration.processors.conftest import Put
 from tests.integration.processors.running import Effects, leave_all
 from tests.integration.processors.segmented.claiming import KEY, START, claims
 
-pytestmark = pytest.mark.parametrize("order", ["append"])
-
 
 @pytest.fixture
 def claiming_late(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,6 @@ from tests.integration.processors.segmented.claiming import (
     positions,
 )
 
-pytestmark = pytest.mark.parametrize("order", ["append"])
 A, B = claims("a"), claims("b")
 MANY = 8
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from threading import Event
 
-import pytest
-
 from milepost import Milepost, db
 from milepost.db import Connection
 from milepost.log import horizon, read_batch
@@ -18,7 +16,6 @@ from tests.integration.processors.conftest import Put
 from tests.integration.processors.running import Effects, leave_all
 from tests.integration.processors.segmented.claiming import KEY, START, claims, expire
 
-pytestmark = pytest.mark.parametrize("order", ["append"])
 COMPARISON = "and c.epoch = store_checkpoint.epoch"
 
 

@@ -32,7 +32,6 @@ from tests.integration.processors.segmented.claiming import (
 from tests.waiting import wait_until
 
 NAME = instance.NAME
-append_order = pytest.mark.parametrize("order", ["append"])
 
 
 def shares(conn: Connection) -> list[int]:
@@ -47,7 +46,6 @@ def passed(conn: Connection, seconds: float) -> bool:
     return True
 
 
-@append_order
 @pytest.mark.parametrize(("instances", "expected"), [(2, [4, 4]), (3, [2, 3, 3]), (4, [2] * 4)])
 def test_instances_share_the_segments_evenly(
     mp: Milepost, conn: Connection, instances: int, expected: list[int]
@@ -57,7 +55,6 @@ def test_instances_share_the_segments_evenly(
         wait_until(lambda: shares(conn) == expected)
 
 
-@append_order
 def test_one_that_joins_gets_its_share_and_one_that_leaves_gives_it_back(
     mp: Milepost, conn: Connection, put: Put, effects: Effects
 ) -> None:
@@ -74,14 +71,12 @@ def test_one_that_joins_gets_its_share_and_one_that_leaves_gives_it_back(
     assert effects.count() == 200
 
 
-@append_order
 def test_there_may_be_more_instances_than_segments(mp: Milepost, conn: Connection) -> None:
     processor = mp.processor(NAME, segments=2)(leave_all)
     with running(*[processor] * 3):
         wait_until(lambda: shares(conn) == [1, 1])
 
 
-@append_order
 def test_a_killed_instances_segments_are_taken_over_once_its_claims_have_expired(
     mp: Milepost, conn: Connection, url: str, put: Put, effects: Effects
 ) -> None:
@@ -95,7 +90,6 @@ def test_a_killed_instances_segments_are_taken_over_once_its_claims_have_expired
     assert sorted(effects.positions()) == [m.position for m in mp.read()]
 
 
-@append_order
 def test_clocks_that_differ_by_two_hours_cause_no_double_owner(
     mp: Milepost, conn: Connection, url: str, put: Put, effects: Effects
 ) -> None:
@@ -148,7 +142,6 @@ def in_hand(
         yield first, second
 
 
-@append_order
 def test_a_handler_slower_than_the_claim_keeps_it(mp: Milepost, conn: Connection, put: Put) -> None:
     with in_hand(mp, conn, put, claim_seconds=5.0) as (first, _):
         before = epochs(conn)
@@ -157,7 +150,6 @@ def test_a_handler_slower_than_the_claim_keeps_it(mp: Milepost, conn: Connection
         assert owners(conn) == {0: first.owner}
 
 
-@append_order
 def test_extending_in_the_thread_that_handles_loses_the_claim(
     mp: Milepost, conn: Connection, put: Put, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,7 +177,6 @@ def test_extending_in_the_thread_that_handles_loses_the_claim(
         wait_until(lambda: owners(conn) == {0: second.owner})
 
 
-@append_order
 def test_a_pool_saturated_by_slow_handlers_keeps_its_claims(
     mp: Milepost, conn: Connection, put: Put
 ) -> None:
@@ -205,7 +196,6 @@ def test_a_pool_saturated_by_slow_handlers_keeps_its_claims(
         processor.wait_for(put(1)[-1], timeout=30)
 
 
-@append_order
 def test_one_slow_segment_does_not_hold_back_the_others(
     mp: Milepost, conn: Connection, put: Put
 ) -> None:
@@ -233,7 +223,6 @@ def test_one_slow_segment_does_not_hold_back_the_others(
         wait_until(lambda: done[1] == 2 * expected[1])
 
 
-@append_order
 def test_memory_is_bounded_when_all_segments_are_slow(mp: Milepost, put: Put) -> None:
     go_on = Event()
     held: list[int] = []

@@ -20,7 +20,6 @@ from tests.integration.processors.running import Effects, Instance, leave_all, r
 from tests.integration.processors.segmented.claiming import KEY, masks, owners
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.parametrize("order", ["append"])
 NAME = KEY.processor
 
 

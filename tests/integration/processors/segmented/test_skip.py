@@ -12,7 +12,6 @@ from milepost.processors.dead_letters import list_dead_letters
 from milepost.processors.skip import skip
 from tests.integration.processors.running import Effects, leave_all
 
-pytestmark = pytest.mark.parametrize("order", ["append"])
 KEY = CheckpointKey("stuck")
 SCHEMA = "milepost"
 

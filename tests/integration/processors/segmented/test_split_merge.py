@@ -29,7 +29,6 @@ from tests.integration.processors.segmented.claiming import (
     positions,
 )
 
-pytestmark = pytest.mark.parametrize("order", ["append"])
 A = claims("a")
 Connect = Callable[[], AbstractContextManager[Connection]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from milepost.records import Position
-from tests.chaos.report import Account, Entry, Journal, Promises, account, check_promises
+from tests.chaos.log.report import Account, Entry, Journal, Promises, account, check_promises
 
 
 def entries(*positions: int) -> list[Entry]:

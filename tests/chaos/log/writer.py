@@ -1,6 +1,6 @@
 """One writer of the torture: appends in random transactions until its stdin ends, or it is killed.
 
-Run as `python -m tests.chaos.writer URL WRITER SEED`. What it is about to commit and that the
+Run as `python -m tests.chaos.log.writer URL WRITER SEED`. What it is about to commit and that the
 commit returned goes to stdout, a line each, written at once: whatever happens to the process,
 the journal says what it knew. Every message carries the writer and a number of its own.
 """

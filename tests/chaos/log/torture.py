@@ -19,15 +19,15 @@ from pathlib import Path
 from milepost import db
 from milepost.log import Selection
 from milepost.records import Position
-from tests.chaos import writer
-from tests.chaos.reader import SELECTIONS, Goal, RestlessReader
-from tests.chaos.report import Account, Entry, Journal, Report, account, check_promises
+from tests.chaos.log import writer
+from tests.chaos.log.reader import SELECTIONS, Goal, RestlessReader
+from tests.chaos.log.report import Account, Entry, Journal, Report, account, check_promises
 from tests.waiting import wait_until
 
 WRITERS = 12
 WAIT_SECONDS = 60.0
 START_SECONDS = 150.0  # for as many starts of Python at once, on two cores that others use too
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 _WRITERS_CONNECTED = """
 select count(*) from pg_stat_activity
@@ -47,7 +47,7 @@ class WriterProcess:
 
     @classmethod
     def start(cls, url: str, number: int, seed: int, directory: Path) -> WriterProcess:
-        command = [sys.executable, "-m", "tests.chaos.writer", url, str(number), str(seed)]
+        command = [sys.executable, "-m", "tests.chaos.log.writer", url, str(number), str(seed)]
         with (
             (directory / f"{number}.journal").open("wb") as journal,
             (directory / f"{number}.errors").open("wb") as errors,

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import Result as Invoked
 
 from milepost import Milepost
 from milepost.db import Connection
-from tests.integration.cli.command import Cli, Result
+from tests.integration.cli.command import Cli
 from tests.pipeline.running import expected_per_customer, place, rows
 
 APPLICATION = "tests.pipeline.application:mp"
@@ -21,26 +24,17 @@ def cli(url: str, tmp_path: Path) -> Cli:
     return Cli(url, {"MILEPOST_SPARK_MASTER": "local[2]", "MILEPOST_SPARK_DIR": tmp_path.as_uri()})
 
 
-def patiently(cli: Cli, *arguments: str) -> Result:
-    """A busy machine takes its time to start Spark."""
-    process = cli.start(*arguments)
-    try:
-        stdout, stderr = process.communicate(timeout=200)
-    finally:
-        process.kill()
-    return Result(process.returncode, stdout, stderr)
-
-
 def listed(cli: Cli, version: int) -> dict[str, Any]:
     (found,) = [p for p in cli.run("pipelines", "--json").document() if p["version"] == version]
     return dict(found)
 
 
-@pytest.mark.timeout(500)
-def test_a_pipeline_is_run_listed_rebuilt_rolled_back_and_dropped(cli: Cli, mp: Milepost) -> None:
+def test_a_pipeline_is_run_listed_rebuilt_rolled_back_and_dropped(
+    cli: Cli, mp: Milepost, in_process: Callable[..., Invoked]
+) -> None:
     place(mp, 0, 60)
-    ran = patiently(cli, "run", APPLICATION, "--only", "customers", "--until", "caught_up")
-    assert ran.code == 0, ran
+    ran = in_process("run", APPLICATION, "--only", "customers", "--until", "caught_up")
+    assert ran.exit_code == 0, ran.output
     first = listed(cli, 1)
     assert (first["is_active"], first["state"], first["lag_messages"]) == (True, "stopped", 0)
     assert (first["position"], first["rows"], first["target"]) == ("0:60", 60, "public.customers")
@@ -48,9 +42,9 @@ def test_a_pipeline_is_run_listed_rebuilt_rolled_back_and_dropped(cli: Cli, mp: 
 
     place(mp, 60, 40)
     assert listed(cli, 1)["lag_messages"] == 40
-    rebuilt = patiently(cli, "pipelines", "rebuild", "customers", APPLICATION, "--json")
-    assert rebuilt.code == 0, rebuilt
-    document = rebuilt.document()
+    rebuilt = in_process("pipelines", "rebuild", "customers", APPLICATION, "--json")
+    assert rebuilt.exit_code == 0, rebuilt.output
+    document = json.loads(rebuilt.stdout)
     assert (document["version"], document["replaced"], document["rows"]) == (2, 1, 100)
     assert "customers v2 filling: 100 of 100 messages" in rebuilt.stderr or (
         "customers v2 swapping: 100 of 100 messages" in rebuilt.stderr

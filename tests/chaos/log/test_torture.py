@@ -1,14 +1,8 @@
 """Nothing lost, nothing doubled, nothing out of order, whatever happens to writers and readers;
-and the same harness finds the loss as soon as what prevents it is taken out.
-
-MILEPOST_TORTURE_SECONDS asks for more than the 20 s of the suite, MILEPOST_TORTURE_SEED for the
-random choices of an earlier run (not for its timing).
-"""
+and the same harness finds the loss as soon as what prevents it is taken out."""
 
 from __future__ import annotations
 
-import os
-import random
 import sys
 from pathlib import Path
 
@@ -16,25 +10,29 @@ import pytest
 
 from milepost.db import Connection
 from milepost.sql import LogOrder
-from tests.chaos.report import Report
-from tests.chaos.sabotage import APPEND_WITHOUT_A_FLOOR, READ_TO_THE_NEWEST_ROW
-from tests.chaos.torture import WRITERS, Torture
+from tests.chaos.log.report import Report
+from tests.chaos.log.sabotage import APPEND_WITHOUT_A_FLOOR, READ_TO_THE_NEWEST_ROW
+from tests.chaos.log.torture import WRITERS, Torture
+from tests.chaos.options import SECONDS, TIMEOUT_SECONDS, new_seed
+from tests.soak import Figures
 
-SECONDS = float(os.environ.get("MILEPOST_TORTURE_SECONDS", "20"))
 SABOTAGED_SECONDS = 3.0
+pytestmark = pytest.mark.soak
 
 
 def torture(url: str, directory: Path, seconds: float) -> Report:
-    seed = int(os.environ.get("MILEPOST_TORTURE_SEED", random.SystemRandom().getrandbits(32)))
-    sys.stdout.write(f"MILEPOST_TORTURE_SEED={seed}\n")  # before it can fail
-    report = Torture(url, directory, seconds, seed).run()
+    report = Torture(url, directory, seconds, new_seed()).run()
     sys.stdout.write(f"{report}\n")
     return report
 
 
-@pytest.mark.timeout(SECONDS * 2 + 240)
-def test_nothing_is_lost_doubled_or_out_of_order(url: str, order: LogOrder, tmp_path: Path) -> None:
+@pytest.mark.timeout(TIMEOUT_SECONDS)
+def test_nothing_is_lost_doubled_or_out_of_order(
+    url: str, order: LogOrder, tmp_path: Path, figures: Figures
+) -> None:
     report = torture(url, tmp_path, SECONDS)
+    doubled = sum(account.doubled for account in report.accounts)
+    figures(messages=report.messages, kills=report.kills, lost=report.lost, doubled=doubled)
     assert report.is_clean, report
     assert report.kills > 0, report
     assert report.transactions >= WRITERS, report

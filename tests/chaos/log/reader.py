@@ -11,7 +11,7 @@ from threading import Event
 from milepost import db
 from milepost.log import EVERYTHING, Batch, Reader, Selection
 from milepost.records import Position, RecordedMessage, Segment
-from tests.chaos.report import Entry
+from tests.chaos.log.report import Entry
 
 APPLICATION_NAME = "milepost-torture-reader"
 BATCH_SIZES = (1, 2, 7, 50, 300, 1000)
