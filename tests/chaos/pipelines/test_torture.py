@@ -33,6 +33,7 @@ pytestmark = [
     pytest.mark.parametrize("order", ["append"]),
 ]
 START_SECONDS = 120.0  # for a Spark on a busy machine
+FEWEST_KILLS = 2  # however slow the machine
 MOST_BEHIND = 2_000  # messages: a writer without a limit would leave more than Spark can catch up
 
 
@@ -86,7 +87,7 @@ def test_every_message_counts_once_though_drivers_are_killed(
     orders, kills = Orders(mp, rng), 0
     with orders.being_written():
         end = time.monotonic() + SECONDS
-        while kills == 0 or time.monotonic() < end:
+        while kills < FEWEST_KILLS or time.monotonic() < end:
             with driver(url, tmp_path) as process:
                 _wait_for_progress(mp, process)
                 time.sleep(rng.uniform(0.0, 2.0))
