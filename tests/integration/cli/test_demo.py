@@ -8,6 +8,7 @@ from milepost.cli.demo.deadline import DemoTimedOut, deadline
 from milepost.cli.demo.place import SCHEMA
 from milepost.sql import LogOrder
 from tests.integration.cli.command import Cli
+from tests.soak import Figures
 
 
 def test_the_demo_proves_that_nothing_is_lost(empty_database: str, order: LogOrder) -> None:
@@ -31,12 +32,20 @@ def test_the_demo_proves_that_nothing_is_lost(empty_database: str, order: LogOrd
 
 @pytest.mark.soak
 @pytest.mark.timeout(400)
-def test_the_pipelines_of_the_demo_survive_what_it_does_to_them(empty_database: str) -> None:
+def test_the_pipelines_of_the_demo_survive_what_it_does_to_them(
+    empty_database: str, figures: Figures
+) -> None:
     # It starts Spark four times, and gives up by itself before this does.
     arguments = ("demo", "--seconds", "1", "--writers", "2", "--json")
     result = Cli(empty_database).run(*arguments, timeout=320)
     assert result.code == 0, result
-    revenue = result.document()["revenue"]
+    outcome = result.document()
+    revenue, reader = outcome["revenue"], outcome["reader"]
+    figures(
+        messages=reader["committed"],
+        kills=revenue["kills"],
+        lost=reader["committed"] - reader["read"],
+    )
     assert (revenue["kills"], revenue["version"], revenue["wrong"]) == (2, 2, 0)
     sums = {revenue[name] for name in ("sum_of_log", "sum_of_days", "sum_of_customers")}
     assert len(sums) == 1

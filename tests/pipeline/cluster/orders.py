@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from milepost import Message, Milepost
 from milepost.db import Connection
+from tests.soak import Figures
 
 TOPIC = "orders"
 CUSTOMERS = 500
@@ -36,6 +37,13 @@ def position_of(conn: Connection, number: int) -> int:
 def _messages(number: int) -> tuple[Message, Message]:
     order = Message("Placed", {"amount": number}, key=f"c{number % CUSTOMERS}", topic=TOPIC)
     return order, Message("Looked", {"amount": -1}, key="c1", topic="visits")
+
+
+def note_outcome(figures: Figures, conn: Connection, table: str, kills: int) -> None:
+    """Of a table with a row for each order."""
+    ((rows, distinct),) = query(conn, f"select count(*), count(distinct position) from {table}")  # noqa: S608
+    there, once = int(str(rows)), int(str(distinct))
+    figures(messages=COUNT, kills=kills, lost=COUNT - once, doubled=there - once)
 
 
 def query(conn: Connection, text: str) -> list[tuple[object, ...]]:

@@ -11,15 +11,16 @@ from milepost.pipeline.names import TURNS, staging_name
 from tests.pipeline.cluster.daemon import kill
 from tests.pipeline.cluster.driver import SPECULATION, ends_well, started
 from tests.pipeline.cluster.gate import Gate
-from tests.pipeline.cluster.orders import SEEN, SEEN_QUERY, SPENDING_QUERY, query
+from tests.pipeline.cluster.orders import SEEN, SEEN_QUERY, SPENDING_QUERY, note_outcome, query
 from tests.pipeline.cluster.standalone import Cluster
+from tests.soak import Figures
 
 # Processes that start Java, again and again.
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
 
 
 def test_an_executor_and_then_a_whole_worker_die_in_mid_batch(
-    cluster: Cluster, conn: Connection, url: str, gate: Gate
+    cluster: Cluster, conn: Connection, url: str, gate: Gate, figures: Figures
 ) -> None:
     with started(cluster, url, "run", gate) as driver:
         first = gate.wait_for_another(driver, SEEN)
@@ -31,6 +32,7 @@ def test_an_executor_and_then_a_whole_worker_die_in_mid_batch(
         gate.open()
         ends_well(driver)
 
+    note_outcome(figures, conn, SEEN, kills=2)
     assert_seen_once(conn)
     assert_spent_once(conn)
 
@@ -47,7 +49,7 @@ def test_a_task_that_runs_twice_at_once_counts_once(
 
 
 def test_the_driver_dies_in_mid_batch_and_the_next_one_goes_on(
-    cluster: Cluster, conn: Connection, url: str, gate: Gate
+    cluster: Cluster, conn: Connection, url: str, gate: Gate, figures: Figures
 ) -> None:
     with started(cluster, url, "run_seen", gate) as driver:
         gate.wait_for_another(driver, SEEN)
@@ -57,6 +59,7 @@ def test_the_driver_dies_in_mid_batch_and_the_next_one_goes_on(
     with started(cluster, url, "run_seen", gate) as driver:
         ends_well(driver)
 
+    note_outcome(figures, conn, SEEN, kills=1)
     assert_seen_once(conn)
 
 

@@ -8,8 +8,9 @@ from milepost.db import Connection
 from tests.pipeline.cluster.daemon import kill
 from tests.pipeline.cluster.driver import SPECULATION, ends_well, started
 from tests.pipeline.cluster.gate import Gate
-from tests.pipeline.cluster.orders import HANDLED, SEEN_QUERY, query
+from tests.pipeline.cluster.orders import HANDLED, SEEN_QUERY, note_outcome, query
 from tests.pipeline.cluster.standalone import Cluster
+from tests.soak import Figures
 
 # Processes that start Java, again and again.
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
@@ -38,7 +39,7 @@ def test_a_task_that_runs_twice_at_once_changes_nothing_twice(
 
 
 def test_an_executor_that_dies_in_mid_batch_changes_nothing_twice(
-    cluster: Cluster, conn: Connection, url: str, gate: Gate
+    cluster: Cluster, conn: Connection, url: str, gate: Gate, figures: Figures
 ) -> None:
     with started(cluster, url, "handle", gate) as driver:
         first = gate.wait_for_another(driver, HANDLED)
@@ -46,4 +47,5 @@ def test_an_executor_that_dies_in_mid_batch_changes_nothing_twice(
         gate.wait_for_another(driver, HANDLED, first)
         gate.open()
         ends_well(driver)
+    note_outcome(figures, conn, HANDLED, kills=1)
     assert query(conn, HANDLED_QUERY) == query(conn, SEEN_QUERY)
