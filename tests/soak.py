@@ -56,8 +56,10 @@ PARTS: dict[str, Part] = {
     ),
     "plans": Part(("tests/sql",), {"MILEPOST_PLAN_ROWS": "1000000"}),
     "cluster": Part(("tests/pipeline/cluster",)),
-    # What starts a Spark of its own.
-    "drivers": Part(("tests/pipeline", "--ignore=tests/pipeline/cluster", "-m", "soak")),
+    # What starts a Spark of its own; much of that is waiting.
+    "drivers": Part(
+        ("tests/pipeline", "--ignore=tests/pipeline/cluster", "-m", "soak"), workers="2"
+    ),
     "demo": Part(("tests/integration", "-m", "soak")),
 } | {
     name: Part(("tests/integration", "tests/sql"), {"MILEPOST_TEST_POSTGRES": version}, "auto")

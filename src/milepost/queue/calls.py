@@ -2,21 +2,30 @@
 
 A handler with a transaction settles its job in that transaction, fenced: its effects exist exactly
 if the job is completed by them. All others are told of later, in batches.
+
+A connection that is found lost before the handler is called is no failure of the job: it is opened
+anew, however long that takes. One that is lost while the handler runs is a failure, because the
+handler may be what ended it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import random
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field
+from threading import Event
 from typing import TYPE_CHECKING, Protocol
 
+import psycopg
 from psycopg.rows import tuple_row
 
 from milepost import db
 from milepost.handlers import refuse_broken, refuse_unfinished
 from milepost.queue import endings
-from milepost.queue.link import connect
-from milepost.queue.outcome import Ending, ending_of_error, ending_of_return
+from milepost.queue.hand import has_lock
+from milepost.queue.link import RECONNECT, Link, LinkEnded, log_loss
+from milepost.queue.outcome import Ending, Kind, ending_of_error, ending_of_return
 from milepost.records import Verdict
 
 if TYPE_CHECKING:
@@ -44,16 +53,20 @@ class AsyncCall(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a worker works."""
+    """Where a worker works. After `stopped`, nobody waits for a server that is away."""
 
     definition: Definition
-    url: str
+    url: str = field(repr=False)
     schema: str
     completions: Completions
+    stopped: Event
 
     def failed(self, job: TakenJob, error: BaseException) -> None:
         retry = self.definition.options.retry
         self.completions.ended(ending_of_error(job, error, retry, random.random()))  # noqa: S311
+
+    def not_begun(self, job: TakenJob) -> None:
+        self.completions.ended(Ending(job, Kind.GIVE_BACK))
 
 
 @dataclass(slots=True)
@@ -106,11 +119,19 @@ class TransactionalCall:
     """`handler(job, tx)`, on a connection of this thread's own."""
 
     place: Place
-    _conn: Connection | None = field(default=None, init=False)
+    _link: Link = field(init=False)
+
+    def __post_init__(self) -> None:
+        place, options = self.place, self.place.definition.options
+        self._link = Link(
+            place.url, place.schema, options.channel, not options.listen, place.stopped
+        )
 
     def __call__(self, job: TakenJob) -> None:
         try:
             self._transaction(job)
+        except LinkEnded:
+            self.place.not_begun(job)
         except LockLost:
             self.place.completions.settled(job)
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its failure
@@ -120,12 +141,12 @@ class TransactionalCall:
             self.place.completions.settled(job)
 
     def close(self) -> None:
-        if self._conn is not None:
-            self._conn.close()
+        self._link.close()
 
     def _transaction(self, job: TakenJob) -> None:
-        conn = self._open()
-        with conn.transaction():
+        with ExitStack() as stack:
+            conn = self._link.run(lambda conn: begin(conn, stack))
+            refuse_expired(job)
             result = self.place.definition.handler(job, conn)
             refuse_unfinished(result)
             refuse_broken(conn)
@@ -133,12 +154,6 @@ class TransactionalCall:
             conn.row_factory = tuple_row  # a handler may set it for itself
             for _, verdict in endings.tell(conn, [ending], self.place.schema):
                 refuse_lost(ending, verdict)
-
-    def _open(self) -> Connection:
-        if self._conn is None or self._conn.closed:
-            options = self.place.definition.options
-            self._conn = connect(self.place.url, options.channel, is_pooled=not options.listen)
-        return self._conn
 
 
 @dataclass(slots=True)
@@ -151,6 +166,8 @@ class TransactionalAsyncCall:
     async def __call__(self, job: TakenJob) -> None:
         try:
             await self._transaction(job)
+        except LinkEnded:
+            self.place.not_begun(job)
         except LockLost:
             self.place.completions.settled(job)
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its failure
@@ -163,13 +180,31 @@ class TransactionalAsyncCall:
             await self._conn.close()
 
     async def _transaction(self, job: TakenJob) -> None:
-        conn = await self._open()
-        async with conn.transaction():
+        async with AsyncExitStack() as stack:
+            conn = await self._begin(stack)
+            refuse_expired(job)
             result = await self.place.definition.handler(job, conn)
             refuse_broken(conn)
             ending = ending_of_return(job, result)
             conn.row_factory = tuple_row
             refuse_lost(ending, await endings.tell_async(conn, ending, self.place.schema))
+
+    async def _begin(self, stack: AsyncExitStack) -> AsyncConnection:
+        """As Link.run does it."""
+        losses = 0
+        while True:
+            try:
+                conn = await self._open()
+                await stack.enter_async_context(conn.transaction())
+            except psycopg.OperationalError as error:
+                await self.close()
+                losses += 1
+                log_loss(self.place.definition.options.channel, losses, error)
+                delay = RECONNECT.delay_seconds(losses, random.random())  # noqa: S311
+                if await asyncio.to_thread(self.place.stopped.wait, delay):
+                    raise LinkEnded from error
+            else:
+                return conn
 
     async def _open(self) -> AsyncConnection:
         if self._conn is None or self._conn.closed:
@@ -181,6 +216,18 @@ class TransactionalAsyncCall:
             else:
                 self._conn = await db.connect_pooled_async(self.place.url, application_name=name)
         return self._conn
+
+
+def begin(conn: Connection, stack: ExitStack) -> Connection:
+    """A transaction that ends with the stack."""
+    stack.enter_context(conn.transaction())
+    return conn
+
+
+def refuse_expired(job: TakenJob) -> None:
+    """As after a long wait for the server."""
+    if not has_lock(job):
+        raise LockLost(f"job {job.id}, attempt {job.attempt}: its lock expired before it began")
 
 
 def refuse_lost(ending: Ending, verdict: Verdict) -> None:

@@ -7,12 +7,12 @@ that handing a job over costs well below a microsecond.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Protocol
 
+from milepost.queue.hand import has_lock
 from milepost.queue.outcome import Ending, Kind
 
 if TYPE_CHECKING:
@@ -177,9 +177,7 @@ class Tasks:
 
 
 def may_begin(job: TakenJob) -> bool:
-    """Nothing is begun whose lock may have expired, as after a long sleep of the whole process:
-    another may run it, and its channel's limit would be passed."""
-    return not job.lost and not job.cancelled and time.monotonic() < job.deadline
+    return has_lock(job) and not job.cancelled
 
 
 def put_aside(job: TakenJob, completions: Completions) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -51,3 +52,9 @@ class Hand:
 
     def __len__(self) -> int:
         return len(self._held)
+
+
+def has_lock(job: TakenJob) -> bool:
+    """Nothing is begun whose lock may have expired, as after a long sleep of the whole process:
+    another may run it, and its channel's limit would be passed."""
+    return not job.lost and time.monotonic() < job.deadline

@@ -69,9 +69,13 @@ class Link:
         self.close()
         self.on_loss()
         self._losses += 1
-        log.warning("worker=%s try=%s lost the server: %s", self.name, self._losses, error)
+        log_loss(self.name, self._losses, error)
         if self.ended.wait(RECONNECT.delay_seconds(self._losses, random.random())):  # noqa: S311
             raise LinkEnded from error
+
+
+def log_loss(name: str, losses: int, error: psycopg.OperationalError) -> None:
+    log.warning("worker=%s try=%s lost the server: %s", name, losses, error)
 
 
 def connect(url: str, name: str, *, is_pooled: bool) -> Connection:

@@ -221,7 +221,7 @@ class Runner:
         return Link(self.url, self.schema, options.channel, not options.listen, ended)
 
     def _make_crew(self) -> Crew:
-        place = Place(self.definition, self.url, self.schema, self._completions)
+        place = Place(self.definition, self.url, self.schema, self._completions, self.stop)
         parts = Parts(
             self._options.channel, self._options.concurrency, self._hand, self._completions,
             self._bell, self._fail,

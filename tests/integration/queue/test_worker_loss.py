@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import threading
 import time
@@ -63,6 +64,35 @@ def test_a_result_is_sent_again_until_the_server_is_back(mp: Milepost, conn: Con
         is_free.set()
         wait_until(lambda: is_empty(conn))
     assert attempts == [1]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_connection_that_was_lost_between_jobs_is_no_failure_of_the_next_one(
+    mp: Milepost, conn: Connection, is_async: bool
+) -> None:
+    """Each handler has a connection of its own; a job that met one dead connection after the
+    other would wait longer every time."""
+    handlers = 3
+    gate = threading.Barrier(handlers)
+
+    def send(job: TakenJob, tx: Connection) -> None:
+        if job.content == "together":
+            gate.wait(PATIENCE_SECONDS)
+        mp.append(tx, Message("Sent", job.failures))
+
+    async def send_async(job: TakenJob, tx: AsyncConnection) -> None:
+        if job.content == "together":
+            await asyncio.to_thread(gate.wait, PATIENCE_SECONDS)
+        await mp.append(tx, Message("Sent", job.failures))
+
+    worker = mp.worker("emails", concurrency=handlers)(send_async if is_async else send)
+    with working(worker):
+        mp.put(conn, *[Job("emails", "together")] * handlers)
+        wait_until(lambda: is_empty(conn))
+        assert sessions.terminate(conn, "emails") > handlers
+        mp.put(conn, *[Job("emails", "alone")] * 20)
+        wait_until(lambda: is_empty(conn))
+    assert [message.data for message in mp.read()] == [0] * (handlers + 20)
 
 
 @pytest.mark.parametrize("mischief", [Mischief.LOSE_COMMIT, Mischief.LOSE_ANSWER])
