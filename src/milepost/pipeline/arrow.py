@@ -6,7 +6,7 @@ Batches come in order, so that a read which loses its server goes on behind the 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import adbc_driver_manager as adbc
@@ -45,7 +45,7 @@ _PARAMETER = re.compile(rb"%\((\w+)\)s")
 class RangeReader:
     """Reads ranges of one log. Sent to executors as a whole, hence no URL in its repr."""
 
-    conninfo: str
+    conninfo: str = field(repr=False)
     schema: str
     columns: tuple[str, ...]
     retry_seconds: float

@@ -50,7 +50,7 @@ class QueryRun(Stretch):
     """Two connections: one for the thread that runs batches, one for the one that watches."""
 
     definition: Definition
-    url: str
+    url: str = field(repr=False)
     schema: str
     spark: SparkSession
     reporter: Reporter

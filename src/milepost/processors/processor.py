@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -31,7 +31,7 @@ class Processor:
     """Made by `@mp.processor(...)`. Calling it calls the handler, as in a unit test."""
 
     definition: Definition  # a new one with every handler that is added
-    url: str
+    url: str = field(repr=False)
     schema: str
 
     @property

@@ -66,7 +66,7 @@ class Runner:
     """One instance of a processor."""
 
     definition: Definition
-    url: str
+    url: str = field(repr=False)
     schema: str
     stop: Event = field(default_factory=Event)
     owner: str = field(default_factory=owner_name)

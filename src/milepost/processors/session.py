@@ -57,7 +57,7 @@ class Session(Stretch):
     async one if the handler needs it."""
 
     definition: Definition
-    url: str
+    url: str = field(repr=False)
     schema: str
     reporter: Reporter
     stop: Event

@@ -31,7 +31,7 @@ class Link:
     """What runs through it may run again after a loss, so it must be harmless twice: a take whose
     answer was lost expires, everything else is fenced by the attempt."""
 
-    url: str
+    url: str = field(repr=False)
     schema: str
     name: str
     is_pooled: bool

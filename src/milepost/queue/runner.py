@@ -51,7 +51,7 @@ log = logging.getLogger("milepost.queue")
 @dataclass(slots=True)
 class Runner:
     definition: Definition
-    url: str
+    url: str = field(repr=False)
     schema: str
     stop: Event
     _hand: Hand = field(default_factory=Hand, init=False)

@@ -7,7 +7,7 @@ attempt: exactly once, also after a crash and with several schedulers. All times
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import floor
 from threading import Event
@@ -155,7 +155,7 @@ class Scheduler:
     """Runs schedules beside workers: registers those of this application, ticks all there are."""
 
     schedules: Sequence[Schedule]
-    url: str
+    url: str = field(repr=False)
     schema: str
 
     @property

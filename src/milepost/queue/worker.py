@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ class Worker:
     """Made by `@mp.worker(...)`. Calling it calls the handler, as in a unit test."""
 
     definition: Definition
-    url: str
+    url: str = field(repr=False)
     schema: str
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from milepost import db, sql
@@ -37,7 +37,7 @@ class Place:
     through the environment, never in an argument, which every user of the machine can see."""
 
     mp: Milepost
-    url: str
+    url: str = field(repr=False)
 
     def environment(self) -> dict[str, str]:
         return {**os.environ, **({"MILEPOST_URL": self.url} if self.url else {})}

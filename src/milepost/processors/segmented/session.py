@@ -56,7 +56,7 @@ class SegmentedSession(Stretch):
     each thread of the pool."""
 
     definition: Definition
-    url: str
+    url: str = field(repr=False)
     schema: str
     reporter: Reporter
     stop: Event

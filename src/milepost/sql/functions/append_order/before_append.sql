@@ -42,6 +42,10 @@ begin
     )
   );
   done := pg_catalog.set_config(marker, own_id, true);
+  -- A message that is visible must be durable (see last_message).
+  if pg_catalog.texteq(pg_catalog.current_setting('synchronous_commit'), 'off') then
+    done := pg_catalog.set_config('synchronous_commit', 'local', true);
+  end if;
   if coalesce(pg_catalog.textne(pg_catalog.current_setting('milepost.notify', true), 'off'), true)
     and pg_catalog.pg_try_advisory_xact_lock(pg_catalog.int8um(tg_relid::bigint))
   then
@@ -50,8 +54,3 @@ begin
   return null;
 end;
 $$;
-
-alter table {schema}.messages alter column transaction_id set default 0;
-
-create or replace trigger before_append before insert on {schema}.messages
-for each statement execute function {schema}.before_append();

@@ -1,5 +1,5 @@
--- The highest position below which nothing can appear any more: the lesser of the sequence's
--- last value and the lowest floor that a transaction in flight holds (see before_append).
+-- The last message below which nothing can appear any more: not above the sequence's last value
+-- nor the lowest floor that a transaction in flight holds (see before_append).
 --
 -- The sequence is read first. Whoever takes a lock after the locks were read draws after that,
 -- hence above what the sequence said; whoever released one before is visible to any snapshot
@@ -30,7 +30,7 @@ begin
     and classid = log_id
     and objsubid = 1;
   if held is null then
-    return row(0, newest)::{schema}.position;
+    return {schema}.last_message(row(0, newest)::{schema}.position);
   end if;
 
   -- Only 32 bits of a floor fit into the key. Every floor held is at most what is drawn by
@@ -39,6 +39,6 @@ begin
   select least(newest, min(coalesce(drawn, 0) - ((coalesce(drawn, 0) - floor) & 4294967295)))
   into newest
   from unnest(held) as floor;
-  return row(0, newest)::{schema}.position;
+  return {schema}.last_message(row(0, newest)::{schema}.position);
 end;
 $$;

@@ -1,14 +1,31 @@
 -- Whether something is in flight above a horizon, so that it is worth looking again soon. Here:
--- whether positions were drawn that the horizon does not cover yet, or somebody holds a floor
--- and is about to draw (a COPY that waits for its first row). A reader that slept then would
--- miss it, because only one of the transactions in flight notifies (see before_append).
+-- whether somebody holds a floor, and has drawn or is about to (a COPY that waits for its first
+-- row), or a message has become visible since. A reader that slept then would miss it, because
+-- only one of the transactions in flight notifies (see before_append).
+--
+-- The locks first: whoever has released one by then is visible to the next statement's snapshot.
+-- The newest is fetched and then compared: asked for any row above the horizon, the planner, who
+-- does not know that there is hardly ever one, scans the table for it.
 create or replace function {schema}.is_held(horizon {schema}.position) returns boolean
-language sql volatile security definer
-return coalesce(pg_sequence_last_value('{schema}.messages_position_seq'), 0) > (horizon).position
-  or exists (
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  if exists (
     select from pg_locks
     where locktype = 'advisory'
       and database = (select oid from pg_database where datname = current_database())
       and classid = '{schema}.messages'::regclass
       and objsubid = 1
+  ) then
+    return true;
+  end if;
+  return coalesce(
+    (
+      select (transaction_id, "position") > ((horizon).transaction_id, (horizon).position)
+      from {schema}.messages
+      order by transaction_id desc, "position" desc
+      limit 1
+    ),
+    false
   );
+end;
+$$;

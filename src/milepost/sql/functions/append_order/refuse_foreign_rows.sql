@@ -1,5 +1,6 @@
 -- Rows above the sequence's value came without it: restored, or replicated. What is drawn now
--- would fill gaps that readers have passed, or collide; so nothing is appended or read.
+-- would fill gaps that readers have passed, or collide; so nothing is appended or read. The same
+-- where rows sort before all others, because somebody named their transaction_id: nobody reads them.
 create or replace function {schema}.refuse_foreign_rows() returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -15,15 +16,20 @@ begin
     where (transaction_id, "position") > (0, sequence.newest)
     order by transaction_id, "position"
     limit 1
-  ) is not null
+  ) is not null or coalesce((
+    select transaction_id < 0
+    from {schema}.messages
+    order by transaction_id, "position"
+    limit 1
+  ), false)
   into newest, is_ahead
   from (
     select coalesce(pg_sequence_last_value('{schema}.messages_position_seq'), 0)
   ) as sequence (newest);
   if is_ahead then
-    raise exception 'the log holds positions above %, the last its sequence has drawn', newest
+    raise exception 'the log holds positions that its sequence, at %, has not drawn', newest
       using errcode = 'MP003',
-      hint = 'The rows were restored or replicated without the sequence. Run: milepost rebase';
+      hint = 'The rows were restored or replicated without the sequence, or name a transaction_id. Run: milepost rebase';
   end if;
 end;
 $$;

@@ -13,12 +13,13 @@ begin
   end if;
   perform {schema}.refuse_foreign_cluster();
   perform set_config(marker, own_id, true);
+  -- A message that is visible must be durable (see last_message).
+  if current_setting('synchronous_commit') = 'off' then
+    perform set_config('synchronous_commit', 'local', true);
+  end if;
   if current_setting('milepost.notify', true) is distinct from 'off' then
     perform pg_notify({channel}, '');
   end if;
   return null;
 end;
 $$;
-
-create or replace trigger before_append before insert on {schema}.messages
-for each statement execute function {schema}.before_append();

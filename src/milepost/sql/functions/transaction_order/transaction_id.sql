@@ -3,5 +3,3 @@
 create or replace function {schema}.transaction_id() returns bigint
 language sql volatile parallel unsafe
 return {schema}.transaction_base() + pg_current_xact_id()::text::bigint;
-
-alter table {schema}.messages alter column transaction_id set default {schema}.transaction_id();
