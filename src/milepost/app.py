@@ -79,10 +79,19 @@ class Milepost:
                 self._is_checked = True
             yield conn
 
-    def migrate(self, order: sql.LogOrder | None = None) -> list[migrations.Step]:
-        """Bring the database to the schema this code needs; harmless when it is there."""
+    def migrate(
+        self,
+        order: sql.LogOrder | None = None,
+        *,
+        wait_seconds: float = migrations.WAIT_SECONDS,
+        on_wait: migrations.OnWait = lambda _blockers: None,
+    ) -> list[migrations.Step]:
+        """Bring the database to the schema this code needs; harmless when it is there. A change of
+        a table waits for its users, at most for `wait_seconds`, and tells `on_wait` who they are."""
         with db.connect(self._url) as conn:
-            return migrations.migrate(conn, self.schema, order)
+            return migrations.migrate(
+                conn, self.schema, order, wait_seconds=wait_seconds, on_wait=on_wait
+            )
 
     def pending_migrations(self, order: sql.LogOrder | None = None) -> list[migrations.Step]:
         """What `migrate` would run, without running it."""

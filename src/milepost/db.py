@@ -199,13 +199,19 @@ def check_server(conn: Connection) -> None:
 
 
 def check_schema(conn: Connection, schema: str) -> None:
-    """Refuse a schema that is missing, older or newer than this code."""
+    """Refuse a schema that is missing, older than this code, or too new for it."""
     needed = sql.migrations()[-1].number
     found = applied_number(conn, schema)
     if found is None or found < needed:
         raise NotMigrated(schema, found, needed)
-    if found > needed:
+    if found > needed and not may_run_on(conn, schema, needed):
         raise SchemaTooNew(schema, found, needed)
+
+
+def may_run_on(conn: Connection, schema: str, known: int) -> bool:
+    """Whether code that knows so many migrations may run on a schema that has more: that of the
+    next release, during an upgrade."""
+    return bool(one(conn.execute(sql.query("oldest_code", schema)).fetchone())[0] <= known)
 
 
 def applied_number(conn: Connection, schema: str) -> int | None:

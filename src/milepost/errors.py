@@ -6,7 +6,10 @@ translate what the server said into the class that Python callers catch.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class MilepostError(Exception):
@@ -82,6 +85,19 @@ class SchemaTooNew(MilepostError):
         super().__init__(
             f"The schema {schema!r} is at migration {found}, this version of Milepost knows only "
             f"{known}. Upgrade the package: pip install --upgrade milepost"
+        )
+
+
+class MigrationBlocked(MilepostError):
+    """Others used the tables for as long as a migration was willing to wait."""
+
+    def __init__(self, schema: str, seconds: float, blockers: Sequence[object]) -> None:
+        self.schema, self.seconds, self.blockers = schema, seconds, blockers
+        who = "; ".join(map(str, blockers)) or "nobody by now"
+        super().__init__(
+            f"The tables of schema {schema!r} were in use for {seconds:.0f} s, and the migration was "
+            f"not applied. In use by: {who}. Nothing was changed by this step. Wait for them or end "
+            "them, and run migrate again; --wait SECONDS waits longer."
         )
 
 
@@ -173,6 +189,18 @@ class LogRestored(MilepostError):
     """The log was restored from another cluster and not rebased yet."""
 
     sqlstate = "MP003"
+
+
+class PositionLost(MilepostError):
+    """A reader's position belongs to a message that was lost in a restore or a failover."""
+
+    sqlstate = "MP007"
+
+
+class PositionNamed(MilepostError):
+    """An INSERT named the transaction_id of a message, which is the log's to say."""
+
+    sqlstate = "MP008"
 
 
 class CommitterClosed(MilepostError):

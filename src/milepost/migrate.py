@@ -2,20 +2,33 @@
 
 What is to be run is planned as text first, so that `migrate` runs and `migrate --sql` prints
 the very same statements. Each step is one transaction under an advisory lock, and plans again
-under the lock, so that any number of processes may migrate at once.
+under the lock, so that any number of processes may migrate at the same time.
+
+A step that changes a table waits for everybody who uses it, and everybody else waits behind the
+step. So it waits only for a moment, gives up, lets the others pass, and tries again.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
+
+from psycopg import errors as pg
 
 from milepost import db, sql
-from milepost.errors import OrderIsFixed, SchemaTooNew
+from milepost.errors import MigrationBlocked, OrderIsFixed, SchemaTooNew
+from milepost.retry import Retry
 
 if TYPE_CHECKING:
     from milepost.db import Connection
     from milepost.sql import LogOrder
+
+
+WAIT_SECONDS = 60.0
+LOCK_TIMEOUT = "200ms"  # the longest that a step keeps others waiting while it waits itself
+PAUSES = Retry(first_seconds=0.2, longest_seconds=5.0, jitter=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +39,70 @@ class Step:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Blocker:
+    """A session that holds locks on tables of the schema; without a pid, a prepared transaction."""
+
+    pid: int | None
+    application: str
+    user: str
+    state: str
+    seconds: float | None  # how long its transaction has been open, where we may see it
+    tables: Sequence[str]
+
+    def __str__(self) -> str:
+        who = "a prepared transaction" if self.pid is None else f"pid {self.pid}"
+        what = ", ".join(part for part in (self.application, self.user, self.state) if part)
+        age = "" if self.seconds is None else f", for {self.seconds:.0f} s"
+        return f"{who} ({what}{age}) on {', '.join(self.tables)}"
+
+
+OnWait: TypeAlias = Callable[[Sequence[Blocker]], None]
+
+
 def migrate(
-    conn: Connection, schema: str = sql.DEFAULT_SCHEMA, order: LogOrder | None = None
+    conn: Connection,
+    schema: str = sql.DEFAULT_SCHEMA,
+    order: LogOrder | None = None,
+    *,
+    wait_seconds: float = WAIT_SECONDS,
+    on_wait: OnWait = lambda _blockers: None,
 ) -> list[Step]:
-    """Apply what is pending; answers with the steps that this call applied."""
+    """Apply what is pending; answers with the steps that this call applied. Where tables are in
+    use it tries for `wait_seconds`, and says each time to `on_wait` who uses them."""
     applied: list[Step] = []
+    tries, give_up_at = 0, time.monotonic() + wait_seconds
     while True:
-        with conn.transaction():
-            conn.execute(sql.query("migration_lock", schema), {"schema": schema})
-            pending = plan(conn, schema, order)
-            if not pending:
+        try:
+            step = _apply_next(conn, schema, order)
+        except (pg.LockNotAvailable, pg.DeadlockDetected) as error:
+            blockers = find_blockers(conn, schema)
+            tries += 1
+            pause = PAUSES.delay_seconds(tries, 0.0)
+            if time.monotonic() + pause > give_up_at:
+                raise MigrationBlocked(schema, wait_seconds, blockers) from error
+            on_wait(blockers)
+            time.sleep(pause)
+        else:
+            if step is None:
                 return applied
-            conn.execute(pending[0].text.encode())
-        applied.append(pending[0])
+            applied.append(step)
+            tries = 0
+
+
+def find_blockers(conn: Connection, schema: str) -> list[Blocker]:
+    rows = conn.execute(sql.query("migration_blockers", schema), {"schema": schema})
+    return [Blocker(*row) for row in rows]
+
+
+def _apply_next(conn: Connection, schema: str, order: LogOrder | None) -> Step | None:
+    with conn.transaction():
+        conn.execute(sql.query("migration_lock", schema), {"schema": schema})
+        pending = plan(conn, schema, order)
+        if not pending:
+            return None
+        conn.execute(pending[0].text.encode())
+        return pending[0]
 
 
 def plan(conn: Connection, schema: str, order: LogOrder | None = None) -> list[Step]:
@@ -48,6 +112,8 @@ def plan(conn: Connection, schema: str, order: LogOrder | None = None) -> list[S
     found = db.applied_number(conn, schema) or 0
     known = sql.migrations()[-1].number
     if found > known:
+        if db.may_run_on(conn, schema, known):
+            return []
         raise SchemaTooNew(schema, found, known)
     current, checksum = _log_facts(conn, schema) if found else (order or "append", None)
     if order is not None and order != current:
@@ -57,7 +123,8 @@ def plan(conn: Connection, schema: str, order: LogOrder | None = None) -> list[S
     if scripts or checksum != sql.checksum(functions):
         name = next(reversed(scripts), "functions")
         scripts[name] = scripts.get(name, "") + _functions_script(functions)
-    return [Step(name, sql.render(text, schema, current)) for name, text in scripts.items()]
+    head = f"set local lock_timeout = '{LOCK_TIMEOUT}';\n"
+    return [Step(name, sql.render(head + text, schema, current)) for name, text in scripts.items()]
 
 
 def script(steps: list[Step]) -> str:
@@ -80,7 +147,10 @@ def _migration_script(migration: sql.Migration) -> str:
 
 def _functions_script(functions: str) -> str:
     checksum = sql.checksum(functions)
-    return f"{functions}\nupdate {{schema}}.log set functions_checksum = '{checksum}';\n"
+    return (
+        f"{functions}\nupdate {{schema}}.log "
+        f"set functions_checksum = '{checksum}', oldest_code = {sql.OLDEST_CODE};\n"
+    )
 
 
 def _log_facts(conn: Connection, schema: str) -> tuple[LogOrder, str | None]:

@@ -137,8 +137,26 @@ def test_an_older_schema_is_refused_with_the_command(
     assert (caught.value.found, caught.value.needed) == (LAST, LAST + 1)
 
 
-def test_a_newer_schema_is_refused(url: str, conn: Connection) -> None:
+def test_the_schema_of_the_next_release_is_accepted_and_left_as_it_is(
+    url: str, conn: Connection
+) -> None:
+    """Its functions too: the code of this release may migrate, as in a start script."""
+    conn.execute("insert into milepost.migrations (number, name) values (9999, 'next')")
+    conn.execute(
+        "update milepost.log set oldest_code = %s, functions_checksum = 'of the next'", [LAST]
+    )
+    mp = Milepost(url)
+    with mp.connect() as other:
+        append(other, Message("T", {}))
+    assert mp.migrate() == []
+    assert conn.execute("select functions_checksum from milepost.log").fetchall() == [
+        ("of the next",)
+    ]
+
+
+def test_a_newer_schema_than_that_is_refused(url: str, conn: Connection) -> None:
     conn.execute("insert into milepost.migrations (number, name) values (9999, 'future')")
+    conn.execute("update milepost.log set oldest_code = %s", [LAST + 1])
     with (
         pytest.raises(SchemaTooNew, match="pip install --upgrade") as caught,
         Milepost(url).connect(),

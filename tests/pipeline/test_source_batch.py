@@ -204,7 +204,7 @@ def test_a_range_reads_by_the_primary_key_without_sorting(
 
 def newest(url: str) -> Position:
     with closing(Planner(parse({"url": url}, {}))) as planner:
-        return planner.newest()
+        return planner.horizon()
 
 
 def test_two_reads_of_a_range_are_the_same(spark: SparkSession, mp: Milepost, url: str) -> None:

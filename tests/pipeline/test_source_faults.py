@@ -40,7 +40,7 @@ def reader_of(url: str, retry_seconds: float = 60) -> RangeReader:
 
 def whole(url: str) -> Range:
     with closing(Planner(parse({"url": url}, {}))) as planner:
-        return Range(Position.BEGINNING, planner.newest())
+        return Range(Position.BEGINNING, planner.horizon())
 
 
 @append_order
@@ -100,7 +100,7 @@ def test_patience_with_a_server_that_stays_away_ends(
 def test_a_server_that_was_never_there_is_an_error_at_once() -> None:
     planner = Planner(parse({"url": "host=/nowhere dbname=none"}, {}))
     with pytest.raises(psycopg.OperationalError):
-        planner.newest()
+        planner.horizon()
 
 
 def remove_up_to(mp: Milepost, position: Position) -> None:

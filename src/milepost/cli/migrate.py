@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import typer
@@ -10,7 +11,7 @@ from milepost import sql
 from milepost.cli import options
 from milepost.cli.database import open_log
 from milepost.cli.output import print_json, say
-from milepost.migrate import script
+from milepost.migrate import WAIT_SECONDS, Blocker, script
 
 
 def command(
@@ -23,6 +24,9 @@ def command(
     sql_only: Annotated[
         bool, typer.Option("--sql", help="Print what would be run, and run nothing.")
     ] = False,
+    wait: Annotated[
+        float, typer.Option(help="Seconds to wait for others who use the tables.", min=0)
+    ] = WAIT_SECONDS,
     as_json: options.AsJson = False,
 ) -> None:
     """Bring the database to the schema this version needs. Harmless when it is there."""
@@ -30,7 +34,9 @@ def command(
     if sql_only:
         typer.echo(script(mp.pending_migrations(order)), nl=False)
         return
-    applied = [step.name for step in mp.migrate(order)]
+    applied = [
+        step.name for step in mp.migrate(order, wait_seconds=wait, on_wait=say_who_is_waited_for)
+    ]
     if as_json:
         print_json({"schema": schema, "applied": applied})
         return
@@ -38,3 +44,8 @@ def command(
         typer.echo(f"applied {name}")
     if not applied:
         say(f"nothing to do: the schema {schema!r} is up to date")
+
+
+def say_who_is_waited_for(blockers: Sequence[Blocker]) -> None:
+    for blocker in blockers:
+        say(f"waiting for {blocker}; nobody waits for us meanwhile")

@@ -71,14 +71,14 @@ class CatchUp:
     def _ranges(self, planner: Planner, at: Position) -> Iterator[Range]:
         """Batch by batch, each found when the one before is staged. What the stream will do is
         left to it: the last batch."""
-        newest = planner.newest()
+        newest = planner.horizon()
         left = 0 if self.is_all else self._at_once
         while not self.stop.is_set() and planner.about(Range(at, newest)) > left:
             range_ = Range(at, planner.reach(at, newest, self._at_once))
             yield range_
             at = range_.last
             if not self.is_all:
-                newest = planner.newest()
+                newest = planner.horizon()
 
     def _wait(self) -> None:
         wait_for_orders(self.writer, self._options, self.stop)

@@ -63,9 +63,9 @@ class Course:
         """To the end of the log, and on for as long as much is appended meanwhile."""
         self._start = self._at = filler.at()
         while True:
-            self._aim_at(self.planner.newest())
+            self._aim_at(self.planner.horizon())
             filler.reach(self._aim)
-            left = Range(filler.at(), self.planner.newest())
+            left = Range(filler.at(), self.planner.horizon())
             if self.planner.about(left) < self.site.max_messages:
                 return
 

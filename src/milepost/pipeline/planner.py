@@ -70,13 +70,8 @@ class Planner:
         return end
 
     def horizon(self) -> Position:
+        """The last message below which nothing can appear any more, whoever it is for."""
         return self._ask(lambda conn: log.horizon(conn, self.options.schema).position)
-
-    def newest(self) -> Position:
-        """The newest message below the horizon, whoever it is for; the beginning if none."""
-        horizon = self.horizon()
-        rows = self._query("newest_row", vars_of(horizon))
-        return Position(*rows[0]) if rows else Position.BEGINNING
 
     def reach(self, after: Position, newest: Position, max_count: int | None) -> Position:
         """How far to read: to the newest, or as far as `max_count` selected messages go."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from milepost import db, sql
+from milepost import db
 from milepost.errors import HandlerFailed, ParkingFull
 from milepost.log import Reader, horizon, start_position
 from milepost.log.pace import Pace
@@ -105,11 +105,7 @@ class Rounds(Stretch):
         self._reader = Reader(reading, schema=self.schema)  # for wake-ups
 
     def _newest(self) -> Position:
-        """The newest message below the horizon, whoever it is for."""
-        at = horizon(self._conn, self.schema).position
-        parameters = {"transaction_id": at.transaction_id, "position": at.position}
-        row = self._conn.execute(sql.query("newest_row", self.schema), parameters).fetchone()
-        return Position.BEGINNING if row is None else Position(*row)
+        return horizon(self._conn, self.schema).position
 
     def _is_held(self) -> bool:
         return horizon(self._conn, self.schema).is_held

@@ -146,14 +146,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         max_count = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         after = as_position(start)
-        newest = self._planner.newest() if self._frozen is None else self._frozen
+        newest = self._planner.horizon() if self._frozen is None else self._frozen
         return as_offset(self._planner.reach(after, newest, max_count))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._frozen = self._planner.newest()
+        self._frozen = self._planner.horizon()
 
     def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802
-        return as_offset(self._planner.newest())
+        return as_offset(self._planner.horizon())
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         range_ = Range(as_position(start), as_position(end))

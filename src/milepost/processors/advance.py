@@ -7,12 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from milepost import sql
-from milepost.db import translated
-from milepost.records import Position
-
 if TYPE_CHECKING:
-    from milepost.db import Connection
+    from milepost.records import Position
 
 ADVANCE_SECONDS = 1.0
 
@@ -21,8 +17,6 @@ ADVANCE_SECONDS = 1.0
 class Advance:
     """Where the checkpoint may go when a look brought no message."""
 
-    conn: Connection
-    schema: str
     clock: Callable[[], float] = time.monotonic
     _looked_at: float | None = field(default=None, init=False)
 
@@ -30,13 +24,8 @@ class Advance:
         return self._looked_at is None or self.clock() - self._looked_at >= ADVANCE_SECONDS
 
     def target(self, checkpoint: Position, reached: Position) -> Position | None:
-        """The newest row up to `reached`, if it is ahead. Not `reached` itself: a horizon in
-        transaction order moves with every transaction, our own store included."""
+        """Where the reader has come to, if that is ahead."""
         if reached <= checkpoint:
             return None
         self._looked_at = self.clock()
-        parameters = {"transaction_id": reached.transaction_id, "position": reached.position}
-        with translated(self.schema):
-            row = self.conn.execute(sql.query("newest_row", self.schema), parameters).fetchone()
-        newest = None if row is None else Position(*row)
-        return newest if newest is not None and newest > checkpoint else None
+        return reached

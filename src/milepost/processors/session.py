@@ -144,7 +144,7 @@ class Session(Stretch):
 
     def _open_delivery(self, checkpoint: Checkpoint) -> Delivery:
         attempts = Attempts(self._options, self.stop, self.is_lost, self._on_retry)
-        advance = Advance(self._conn, self.schema)
+        advance = Advance()
         if self._options.at_once > 1 and isinstance(self._effects, AtLeastOnce):
             return ConcurrentDelivery(
                 self._options, self._effects, attempts, advance, self._conn, checkpoint.position,

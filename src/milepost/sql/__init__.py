@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 LogOrder = Literal["append", "transaction"]
 DEFAULT_SCHEMA = "milepost"
+# The last migration of the release before this one: its code still runs on this release's schema.
+# What it needs is dropped by the next release at the earliest (docs/upgrading.md).
+OLDEST_CODE = 9
 # Plain lower-case names only: they need no escaping wherever they are rendered, and they leave
 # room for a suffix within PostgreSQL's 63 bytes.
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,47}")

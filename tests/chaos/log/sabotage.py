@@ -18,6 +18,12 @@ APPEND_WITHOUT_A_FLOOR = """
 create or replace function milepost.before_append() returns trigger
 language plpgsql as $$ begin return null; end $$
 """
+# As if no floor's holder had the lock that an INSERT takes on the table.
+COUNT_NO_FLOOR = """
+create or replace function milepost.floors_held()
+returns table (virtualtransaction text, pid integer, floor bigint)
+language sql volatile as $$ select null::text, null::integer, null::bigint where false $$
+"""
 # The floor goes with a rolled back savepoint; here the marker that it is held does not, being
 # a lock of the session's.
 MARKER_OUTLIVES_THE_SAVEPOINT = """

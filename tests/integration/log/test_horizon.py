@@ -317,7 +317,7 @@ def test_positions_beyond_32_bits_keep_their_floors_where_the_lock_keys_wrap(
         appender.execute("begin")
         expected += [append_one(appender, kind), append_one(conn), append_one(conn)]
         assert expected == list(range(boundary - 3, floor + 4))
-        assert horizon(conn) == boundary - 4
+        assert horizon(conn) == 0
     below.execute("commit")
     assert horizon(conn) == boundary - 1
     across.execute("commit")
@@ -333,12 +333,14 @@ def test_a_floor_just_below_a_boundary_counts_however_far_the_sequence_has_come(
     boundary: int, session: OpenSession, conn: Connection
 ) -> None:
     """The horizon counts back from the last position drawn: up to 2^32 - 1 of them."""
-    draw_from(conn, boundary - 1)
+    draw_from(conn, boundary - 2)
+    append_one(conn)
     appender = session()
     appender.execute("begin")
     append_one(appender)
     for drawn in (2**31 - 1, 2**31, 2**32 - 1):
-        draw_from(conn, boundary - 1 + drawn)
+        draw_from(conn, boundary - 2 + drawn)
+        assert append_one(conn) == boundary - 1 + drawn
         assert horizon(conn) == boundary - 1
     appender.execute("commit")
     assert horizon(conn) == boundary - 1 + 2**32 - 1

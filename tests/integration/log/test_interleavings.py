@@ -32,6 +32,7 @@ from milepost.log.append import COPY_FROM
 from milepost.sql import LogOrder
 from tests.chaos.log.sabotage import (
     APPEND_WITHOUT_A_FLOOR,
+    COUNT_NO_FLOOR,
     MARKER_OUTLIVES_THE_SAVEPOINT,
     READ_TO_THE_NEWEST_ROW,
 )
@@ -42,6 +43,12 @@ T = TypeVar("T")
 SESSIONS = 4
 PASSED_UNSEEN = "passed without having been seen"
 BULK = COPY_FROM + 1
+LIKE_A_FLOOR = """
+select {take}(
+  ('milepost.messages'::regclass::oid::bigint << 32)
+  | ((coalesce(pg_sequence_last_value('milepost.messages_position_seq'), 0) - %s) & 4294967295)
+)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +85,16 @@ class Read:
     is_resumed: bool  # by a new reader at the old one's position, without its horizon
 
 
-Step: TypeAlias = Append | Savepoint | EndSavepoint | End | Read
+@dataclass(frozen=True, slots=True)
+class Disturb:
+    """A stranger takes a lock like a floor's, or lets go of all it has."""
+
+    below: int  # the last position drawn
+    is_exclusive: bool
+    lets_go: bool
+
+
+Step: TypeAlias = Append | Savepoint | EndSavepoint | End | Read | Disturb
 
 # Taken modulo the number of those a step applies to, so that few steps do nothing.
 numbers = st.integers(0, 3)
@@ -91,6 +107,7 @@ steps = st.one_of(
     st.builds(EndSavepoint, numbers, numbers, st.booleans()),
     st.builds(End, numbers, seldom),
     st.builds(Read, numbers, batch_sizes, st.booleans()),
+    st.builds(Disturb, numbers, st.booleans(), seldom),
 )
 
 
@@ -152,6 +169,7 @@ class Interleavings(RuleBasedStateMachine):
     order: ClassVar[LogOrder]
     appenders: ClassVar[list[Connection]]
     readers_conn: ClassVar[Connection]
+    stranger: ClassVar[Connection]
 
     def __init__(self) -> None:
         super().__init__()
@@ -159,6 +177,7 @@ class Interleavings(RuleBasedStateMachine):
         self.committed: set[Position] = set()
         self.to_read = 0  # a figure of the model's, so that an example can be run again
         self.horizon = Position.BEGINNING
+        self.is_disturbed = False
         self.readers: list[ModelReader] = []
 
     @initialize()
@@ -181,6 +200,8 @@ class Interleavings(RuleBasedStateMachine):
                 self.end(step)
             case Read():
                 self.read(step)
+            case Disturb():
+                self.disturb(step)
             case _:
                 assert_never(step)
 
@@ -203,6 +224,7 @@ class Interleavings(RuleBasedStateMachine):
     def teardown(self) -> None:
         for session in self.open:
             session.end(b"rollback")
+        self.stranger.execute("select pg_advisory_unlock_all()")
         if self.readers:
             self.read_everything()
 
@@ -253,6 +275,16 @@ class Interleavings(RuleBasedStateMachine):
             reader.reader = Reader(self.readers_conn, reader.reader.after)
         self.read_batch(reader, step.batch_size)
 
+    def disturb(self, step: Disturb) -> None:
+        """An appender that meets such a lock takes a lower floor, and the horizon goes back."""
+        self.horizon = Position.BEGINNING
+        self.is_disturbed = not step.lets_go
+        if step.lets_go:
+            self.stranger.execute("select pg_advisory_unlock_all()")
+            return
+        take = "pg_try_advisory_lock" if step.is_exclusive else "pg_try_advisory_lock_shared"
+        self.stranger.execute(LIKE_A_FLOOR.format(take=take).encode(), [step.below])
+
     def start_reader(self) -> None:
         start = start_position(self.readers_conn, "end")
         reader = Reader(self.readers_conn, start)
@@ -290,7 +322,7 @@ class Interleavings(RuleBasedStateMachine):
 
     def current_horizon(self) -> Position:
         current = horizon(self.readers_conn).position
-        assert current >= self.horizon, "the horizon went back"
+        assert self.is_disturbed or current >= self.horizon, "the horizon went back"
         self.horizon = current
         return current
 
@@ -328,13 +360,18 @@ def copy_messages(conn: Connection, count: int) -> list[Position]:
 def machine(mp: Milepost, order: LogOrder) -> Iterator[type[Interleavings]]:
     """Connections for all examples: opening them anew would take longer than an example."""
     with ExitStack() as stack:
-        connections = [stack.enter_context(mp.connect()) for _ in range(SESSIONS + 1)]
+        connections = [stack.enter_context(mp.connect()) for _ in range(SESSIONS + 2)]
         for conn in connections:  # a commit is visible all the same, and takes a tenth of the time
             conn.execute("set synchronous_commit = off")
         yield type(
             "Machine",
             (Interleavings,),
-            {"order": order, "readers_conn": connections[0], "appenders": connections[1:]},
+            {
+                "order": order,
+                "readers_conn": connections[0],
+                "stranger": connections[1],
+                "appenders": connections[2:],
+            },
         )
 
 
@@ -360,10 +397,17 @@ def test_random_interleavings_agree_with_the_model(machine: type[Interleavings])
     [
         ("append", READ_TO_THE_NEWEST_ROW),
         ("append", APPEND_WITHOUT_A_FLOOR),
+        ("append", COUNT_NO_FLOOR),
         ("append", MARKER_OUTLIVES_THE_SAVEPOINT),
         ("transaction", READ_TO_THE_NEWEST_ROW),
     ],
-    ids=["append-newest-row", "append-no-floor", "append-savepoint", "transaction-newest-row"],
+    ids=[
+        "append-newest-row",
+        "append-no-floor",
+        "append-no-floor-counts",
+        "append-savepoint",
+        "transaction-newest-row",
+    ],
 )
 def test_the_model_finds_what_a_sabotaged_log_loses(
     machine: type[Interleavings], conn: Connection, sabotage: str

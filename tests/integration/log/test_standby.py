@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from psycopg.conninfo import make_conninfo
@@ -14,7 +11,8 @@ from psycopg.conninfo import make_conninfo
 from milepost import Message, Milepost, append, db
 from milepost.errors import ReadOnlyServer, ReadOnStandby
 from milepost.sql import LogOrder
-from tests.server import postgres, program_of_server
+from tests.server import postgres
+from tests.standby import copy_cluster
 from tests.waiting import wait_until
 
 
@@ -39,20 +37,8 @@ def pair() -> Iterator[Pair]:
             with db.connect(url) as conn:
                 conn.execute(f'create database "{order}"')
             Milepost(make_conninfo(url, dbname=order)).migrate(order)
-        copy_cluster(url, primary.directory / "postgres", standby.directory / "postgres")
+        copy_cluster(primary, standby)
         yield Pair(url, standby.start())
-
-
-def copy_cluster(url: str, source: Path, target: Path) -> None:
-    program = str(program_of_server("pg_basebackup"))
-    options = ["--write-recovery-conf", "--checkpoint=fast"]
-    command = [program, *options, f"--pgdata={target}", f"--dbname={url}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    # Written by us; its server runs as the owner of the first one's data.
-    owner = source.stat()
-    for path in (target, *target.rglob("*")):
-        os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
 def test_append_order_says_that_it_cannot_be_read_on_a_standby(pair: Pair) -> None:

@@ -4,16 +4,10 @@ itself before it is killed: so a take is surely forgotten."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import signal
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
-from pathlib import Path
 from threading import Event
-from uuid import uuid4
 
 import pytest
 
@@ -23,64 +17,23 @@ from milepost.embedded import EmbeddedServer
 from milepost.queue import Policy, put, set_channel
 from milepost.queue.take import complete, take
 from milepost.records import Verdict
+from tests.crashing import crash_and_start, hold_writer, lazy_server, migrated_database
 from tests.integration.queue.jobs import column, status
 from tests.integration.queue.sabotage import take_out
 from tests.integration.queue.test_verdicts import VERBS
 from tests.integration.queue.working import is_empty, working
 from tests.waiting import wait_until
 
-SETTINGS = {"wal_writer_delay": "10s", "autovacuum": "off"}
-
 
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[EmbeddedServer]:
-    directory = Path(tempfile.mkdtemp(prefix="milepost-crash-"))
-    directory.chmod(0o755)  # as root, the server runs as another user
-    server = EmbeddedServer(directory, settings=SETTINGS)
-    server.start()
-    try:
+    with lazy_server() as server:
         yield server
-    finally:
-        server.stop()
-        shutil.rmtree((directory / "postgres").resolve(), ignore_errors=True)
-        shutil.rmtree(directory)
 
 
 @pytest.fixture
 def own_url(own_server: EmbeddedServer) -> str:
-    name = f"crash_{uuid4().hex[:8]}"
-    with db.connect(own_server.start()) as conn:
-        conn.execute(f"create database {name}".encode())
-    url = own_server.url(name)
-    assert url is not None
-    Milepost(url).migrate()
-    return url
-
-
-def crash_and_start(server: EmbeddedServer, *held: int) -> None:
-    """As when its machine loses power: what was not written yet is lost. Who is held cannot end by
-    itself when the server is gone."""
-    pid = int((server.directory / "postgres" / "postmaster.pid").read_text().split("\n")[0])
-    for process in (pid, *held):
-        os.kill(process, signal.SIGKILL)
-    server.start()
-
-
-def hold_writer(conn: Connection) -> int:
-    """Nobody else writes what was committed without waiting for the disk; the process that is held.
-    At its rest, or it might hold a lock that others wait for."""
-    asked = "select pid, wait_event from pg_stat_activity where backend_type = 'walwriter'"
-
-    def is_held() -> bool:
-        pid, _ = one(conn.execute(asked).fetchone())
-        os.kill(pid, signal.SIGSTOP)
-        if one(conn.execute(asked).fetchone()) == (pid, "WalWriterMain"):
-            return True
-        os.kill(pid, signal.SIGCONT)
-        return False
-
-    wait_until(is_held)
-    return int(one(conn.execute(asked).fetchone())[0])
+    return migrated_database(own_server)
 
 
 def taken_before_a_crash(

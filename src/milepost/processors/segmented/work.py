@@ -135,7 +135,7 @@ class SegmentWork:
         return SequentialDelivery(
             options, hands.effects(self.supply()),
             Attempts(options, around.stop, hands.is_lost, around.on_retry),
-            Advance(hands.conn, around.schema), hands.conn, self.checkpoint, around.owner,
+            Advance(), hands.conn, self.checkpoint, around.owner,
             around.schema, self.key, self.claim.epoch,
             self._parking,
         )  # fmt: skip

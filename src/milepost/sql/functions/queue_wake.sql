@@ -19,6 +19,3 @@ begin
   return null;
 end;
 $$;
-
-create or replace trigger queue_wake after insert on {schema}.jobs
-for each statement execute function {schema}.queue_wake();

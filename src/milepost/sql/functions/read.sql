@@ -21,6 +21,7 @@ declare
   horizon {schema}.position := up_to;
 begin
   perform {schema}.refuse_unsafe_read();
+  perform {schema}.refuse_lost(after);
   if horizon is null then
     horizon := {schema}.horizon();
   end if;

@@ -1,4 +1,4 @@
--- True, or an error if messages after this position were removed. Stable, so that within a
+-- True, or an error if messages after this position were removed or lost. Stable, so that within a
 -- statement it sees the same snapshot as the rows that are read: a removal that the statement
 -- sees is refused, one that it does not see has taken nothing from it.
 create or replace function {schema}.refuse_removed(after {schema}.position) returns boolean
@@ -15,6 +15,6 @@ begin
         'Start from %s:%s to read what is left.', (removed).transaction_id, (removed).position
       );
   end if;
-  return true;
+  return {schema}.refuse_lost(after);
 end;
 $$;

@@ -16,5 +16,3 @@ return encode(
   ),
   'hex'
 )::uuid;
-
-alter table {schema}.messages alter column id set default {schema}.uuid7();

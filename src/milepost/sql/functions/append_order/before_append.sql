@@ -18,7 +18,8 @@
 -- assignments, which plpgsql evaluates without a query of their own, unlike PERFORM.
 --
 -- Once per session: refuse to append where rows lie above the sequence, which would fill gaps that
--- readers have passed. At every append that question would cost a tenth.
+-- readers have passed, or after a failover. At every append that question would cost a tenth; no
+-- session outlives a failover.
 create or replace function {schema}.before_append() returns trigger
 language plpgsql volatile security definer as $$
 declare
@@ -33,14 +34,18 @@ begin
   end if;
   if coalesce(pg_catalog.textne(pg_catalog.current_setting(checked, true), 'yes'), true) then
     done := {schema}.refuse_foreign_rows();
+    done := {schema}.adopt_log();
     done := pg_catalog.set_config(checked, 'yes', false);
   end if;
   floor := coalesce(pg_catalog.pg_sequence_last_value('{schema}.messages_position_seq'), 0);
-  done := pg_catalog.pg_advisory_xact_lock_shared(
+  -- No appender takes a key exclusively. Where a stranger does, or waits to, a lower floor is safe.
+  while not pg_catalog.pg_try_advisory_xact_lock_shared(
     pg_catalog.int8or(
       pg_catalog.int8shl(tg_relid::bigint, 32), pg_catalog.int8and(floor, 4294967295)
     )
-  );
+  ) loop
+    floor := pg_catalog.int8mi(floor, 1);
+  end loop;
   done := pg_catalog.set_config(marker, own_id, true);
   -- A message that is visible must be durable (see last_message).
   if pg_catalog.texteq(pg_catalog.current_setting('synchronous_commit'), 'off') then

@@ -7,7 +7,6 @@
 create or replace function {schema}.horizon() returns {schema}.position
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  log_id constant oid := '{schema}.messages'::regclass;
   log_sequence constant regclass := '{schema}.messages_position_seq';
   newest bigint;
   held bigint[];
@@ -23,12 +22,7 @@ begin
   perform {schema}.refuse_foreign_rows();
   newest := coalesce(pg_sequence_last_value(log_sequence), 0);
 
-  select array_agg(objid::bigint) into held
-  from pg_locks
-  where locktype = 'advisory'
-    and database = (select oid from pg_database where datname = current_database())
-    and classid = log_id
-    and objsubid = 1;
+  select array_agg(floor) into held from {schema}.floors_held();
   if held is null then
     return {schema}.last_message(row(0, newest)::{schema}.position);
   end if;

@@ -25,7 +25,7 @@ language sql volatile as $$
       when activity.pid is not null then format('select pg_terminate_backend(%s)', activity.pid)
       else format('rollback prepared %L', prepared.gid)
     end
-  from pg_locks as lock
+  from {schema}.floors_held() as lock
   left join pg_stat_activity as activity on activity.pid = lock.pid
   -- A prepared transaction is known by the lock on its own id, which it keeps too; the virtual
   -- id that both locks carry is its session's, or -1 and its own id after a restart.
@@ -35,9 +35,5 @@ language sql volatile as $$
   ) on lock.pid is null
     and own_id.pid is null
     and own_id.virtualtransaction = lock.virtualtransaction
-  where lock.locktype = 'advisory'
-    and lock.database = (select oid from pg_database where datname = current_database())
-    and lock.classid = '{schema}.messages'::regclass
-    and lock.objsubid = 1
   order by coalesce(activity.xact_start, prepared.prepared)
 $$;

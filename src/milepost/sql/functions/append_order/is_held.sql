@@ -9,13 +9,7 @@
 create or replace function {schema}.is_held(horizon {schema}.position) returns boolean
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  if exists (
-    select from pg_locks
-    where locktype = 'advisory'
-      and database = (select oid from pg_database where datname = current_database())
-      and classid = '{schema}.messages'::regclass
-      and objsubid = 1
-  ) then
+  if exists (select from {schema}.floors_held()) then
     return true;
   end if;
   return coalesce(

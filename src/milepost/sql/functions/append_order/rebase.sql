@@ -1,38 +1,52 @@
--- Make a log whose rows came without their sequence (logical replication, a load of the data
--- alone) safe to append to and to read: draw above every message that is there, and above every
--- position that a reader may have reached elsewhere: nobody appends 2^32 of them after the newest
--- message that came along. Positions and checkpoints keep their values.
+-- Make a log safe to append to and to read whose rows came without their sequence (logical
+-- replication, a load of the data alone), which came from elsewhere, or whose server was promoted:
+-- draw above every message that is there, and above every position that a reader may have reached
+-- elsewhere: nobody appends 2^32 of them after the newest message that came along. Positions and
+-- checkpoints keep their values.
 -- Messages whose transaction_id somebody named have no place in this order, and readers may have
 -- passed wherever they would go: they get the next positions, in the order they had.
--- Repairs exactly what refuse_foreign_rows refuses. Answers with what was done.
+-- Repairs all that refuse_foreign_rows refuses. Answers with what was done.
 create or replace function {schema}.rebase() returns text
 language plpgsql volatile as $$
 declare
   log_sequence constant regclass := '{schema}.messages_position_seq';
   newest bigint;
-  misplaced bigint;
+  kept {schema}.position;
+  misplaced record;
+  moved bigint := 0;
   done text[] := '{}';
 begin
   -- Nobody appends meanwhile, so that no draw falls between reading and setting.
   lock table {schema}.messages in share row exclusive mode;
-  select coalesce(max("position"), 0) into newest from {schema}.messages;
-  if coalesce(pg_sequence_last_value(log_sequence), 0) < newest then
-    perform setval(log_sequence, newest + (1::bigint << 32));
-    done := array[format('the next position is %s', newest + (1::bigint << 32) + 1)];
+  select coalesce(max("position"), 0) into newest from {schema}.messages where transaction_id = 0;
+  if coalesce(pg_sequence_last_value(log_sequence), 0) < newest or (
+    select (log.system_identifier, log.timeline)
+      is distinct from (control.system_identifier, {schema}.timeline())
+    from {schema}.log as log, pg_control_system() as control
+  ) then
+    newest := greatest(newest, pg_sequence_last_value(log_sequence)) + (1::bigint << 32);
+    perform setval(log_sequence, newest);
+    update {schema}.log
+    set system_identifier = control.system_identifier, timeline = {schema}.timeline()
+    from pg_control_system() as control;
+    kept := {schema}.note_lost(row(0, newest)::{schema}.position);
+    done := array[format(
+      'the next position is %s; if messages after %s:%s were seen anywhere, they are lost',
+      newest + 1, (kept).transaction_id, (kept).position
+    )];
   end if;
-  with named as materialized (
-    select transaction_id, "position" from {schema}.messages where transaction_id <> 0
+  for misplaced in
+    select transaction_id, "position" from {schema}.messages
+    where transaction_id < 0 or transaction_id > 0
     order by transaction_id, "position"
-  ), moved as (
-    update {schema}.messages as m
+  loop
+    update {schema}.messages
     set transaction_id = 0, "position" = default
-    from named
-    where (m.transaction_id, m."position") = (named.transaction_id, named."position")
-    returning 1
-  )
-  select count(*) into misplaced from moved;
-  if misplaced > 0 then
-    done := done || format('%s messages with a transaction_id of their own are the newest now', misplaced);
+    where (transaction_id, "position") = (misplaced.transaction_id, misplaced."position");
+    moved := moved + 1;
+  end loop;
+  if moved > 0 then
+    done := done || format('%s messages with a transaction_id of their own are the newest now', moved);
   end if;
   return coalesce(
     nullif(array_to_string(done, '; '), ''), 'nothing: the sequence is where it should be'

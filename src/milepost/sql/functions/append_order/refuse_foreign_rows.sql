@@ -1,12 +1,13 @@
 -- Rows above the sequence's value came without it: restored, or replicated. What is drawn now
 -- would fill gaps that readers have passed, or collide; so nothing is appended or read. The same
--- where rows sort before all others, because somebody named their transaction_id: nobody reads them.
+-- after a failover. rebase() repairs both.
 create or replace function {schema}.refuse_foreign_rows() returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   newest bigint;
   is_ahead boolean;
 begin
+  perform {schema}.refuse_other_timeline();
   -- One statement, so that its snapshot is older than the sequence's value: a row above that
   -- value was not drawn from this sequence. Ordered, because for a plain EXISTS the planner,
   -- until the table is analysed, expects to find such a row at once and scans it all.
@@ -16,12 +17,7 @@ begin
     where (transaction_id, "position") > (0, sequence.newest)
     order by transaction_id, "position"
     limit 1
-  ) is not null or coalesce((
-    select transaction_id < 0
-    from {schema}.messages
-    order by transaction_id, "position"
-    limit 1
-  ), false)
+  ) is not null
   into newest, is_ahead
   from (
     select coalesce(pg_sequence_last_value('{schema}.messages_position_seq'), 0)

@@ -10,14 +10,13 @@ begin
     create trigger before_append before insert on {schema}.messages
     for each statement execute function {schema}.before_append();
   end if;
-  -- A position that somebody names would be passed over by readers, or stop them. Not valid: what
-  -- is there is not looked through; rebase() puts it in its place.
+  -- Not valid: rows that are there are not looked through, and a dump adds it behind the rows.
   if not exists (
     select from pg_constraint
     where conrelid = '{schema}.messages'::regclass and conname = 'messages_transaction_id_unnamed'
   ) then
     alter table {schema}.messages add constraint messages_transaction_id_unnamed
-    check (transaction_id = 0) not valid;
+    check (transaction_id = 0 or {schema}.refuse_named_id(transaction_id)) not valid;
   end if;
 end;
 $do$;

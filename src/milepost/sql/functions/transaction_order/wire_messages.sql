@@ -6,19 +6,17 @@ begin
     select from pg_trigger
     where tgrelid = '{schema}.messages'::regclass and tgname = 'before_append'
   ) then
-    alter table {schema}.messages
-    alter column transaction_id set default {schema}.transaction_id();
+    alter table {schema}.messages alter column transaction_id set default {schema}.transaction_id();
     create trigger before_append before insert on {schema}.messages
     for each statement execute function {schema}.before_append();
   end if;
-  -- A position that somebody names would be passed over by readers, or stop them. Not valid, for
-  -- ever: it is true of a row when it is appended, and a dump adds it after the rows.
+  -- Not valid: rows that are there are not looked through, and a dump adds it behind the rows.
   if not exists (
     select from pg_constraint
     where conrelid = '{schema}.messages'::regclass and conname = 'messages_transaction_id_unnamed'
   ) then
     alter table {schema}.messages add constraint messages_transaction_id_unnamed
-    check (transaction_id = {schema}.transaction_id()) not valid;
+    check (transaction_id = {schema}.transaction_id() or {schema}.refuse_named_id(transaction_id)) not valid;
   end if;
 end;
 $do$;

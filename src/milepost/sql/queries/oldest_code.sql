@@ -1,0 +1,1 @@
+select oldest_code from {schema}.log

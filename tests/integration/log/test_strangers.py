@@ -1,0 +1,104 @@
+"""Advisory locks have no owner: whoever may connect can take one that looks like ours, and neither
+stops readers by it nor keeps appenders waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from milepost import Message, Milepost, append, db, log
+from milepost.db import Connection, one
+from tests.integration.log.conftest import OpenSession
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.parametrize("order", ["append"])
+FUNCTIONS = [
+    "pg_advisory_lock",
+    "pg_advisory_lock_shared",
+    "pg_advisory_xact_lock",
+    "pg_advisory_xact_lock_shared",
+]
+
+
+@pytest.fixture
+def key(conn: Connection) -> int:
+    """Of the floor 0; a stranger may not even look up the table."""
+    oid = one(conn.execute("select 'milepost.messages'::regclass::oid::bigint").fetchone())[0]
+    return int(oid) << 32
+
+
+@pytest.fixture
+def stranger(conn: Connection, url: str) -> Iterator[Connection]:
+    """A role that may connect, and nothing else."""
+    conn.execute("drop role if exists milepost_stranger")
+    conn.execute("create role milepost_stranger login")
+    with psycopg.connect(make_conninfo(url, user="milepost_stranger"), autocommit=True) as own:
+        yield own
+    conn.execute("drop role milepost_stranger")
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_whoever_takes_a_lock_like_a_floor_stops_no_reader(
+    conn: Connection, mp: Milepost, stranger: Connection, key: int, function: str
+) -> None:
+    first = append(conn, Message("T", {}))
+    with stranger.transaction():
+        stranger.execute(f"select {function}(%s)".encode(), [key])
+        second = append(conn, Message("T", {}))
+        assert [message.position for message in mp.read()] == first + second
+        assert not log.horizon(conn).is_held
+        assert conn.execute("select * from milepost.horizon_holders()").fetchall() == []
+
+
+def test_whoever_waits_for_a_lock_like_a_floor_stops_nobody(
+    session: OpenSession, url: str, mp: Milepost, stranger: Connection, key: int
+) -> None:
+    appender, other = session(), session()
+    appender.execute("begin")
+    (first,) = append(appender, Message("T", {}))
+    stranger.execute("set statement_timeout = '1min'")
+    pid = stranger.info.backend_pid
+    stranger.pgconn.send_query(f"select pg_advisory_lock({key})".encode())
+    asked = "select wait_event from pg_stat_activity where pid = %s"
+    wait_until(lambda: other.execute(asked, [pid]).fetchone() == ("advisory",))
+    other.execute("set statement_timeout = '30s'")
+    (second,) = append(other, Message("T", {}))
+    appender.execute("commit")
+    assert [message.position for message in mp.read()] == [first, second]
+
+
+@pytest.mark.parametrize("function", ["pg_advisory_lock", "pg_advisory_xact_lock"])
+def test_whoever_takes_the_keys_of_appenders_keeps_none_waiting(
+    session: OpenSession, mp: Milepost, stranger: Connection, key: int, function: str
+) -> None:
+    """Each takes the next lower floor that it can have, which holds back what it draws."""
+    appender, other = session(), session()
+    appender.execute("set statement_timeout = '30s'")
+    with stranger.transaction():
+        for floor in (*range(20), *range(2**32 - 20, 2**32)):
+            stranger.execute(f"select {function}(%s)".encode(), [key | floor])
+        appender.execute("begin")
+        (first,) = append(appender, Message("T", {}))
+        (second,) = append(other, Message("T", {}))
+        assert list(mp.read()) == []
+        appender.execute("commit")
+        assert [message.position for message in mp.read()] == [first, second]
+
+
+def test_a_prepared_transaction_holds_the_horizon_until_it_ends(
+    conn: Connection, session: OpenSession, mp: Milepost
+) -> None:
+    """It has both locks, though no session."""
+    preparing = session()
+    preparing.execute("begin")
+    first = append(preparing, Message("T", {}))
+    preparing.execute("prepare transaction 'in two phases'")
+    preparing.close()
+    second = append(conn, Message("T", {}))
+    assert list(mp.read()) == []
+    assert log.horizon(conn).is_held
+    conn.execute("commit prepared 'in two phases'")
+    assert [message.position for message in mp.read()] == first + second

@@ -1,0 +1,187 @@
+"""From the release before to this one, without a stop: the old code runs on while the schema is
+migrated under load, then its processes are replaced one by one. Nothing is lost, doubled, or in
+error. The old code is what the repository's own history holds."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from milepost import db, sql
+from milepost.db import Connection, one
+from tests.waiting import wait_until
+
+HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[3]
+# The last commit of the release before, whose last migration is sql.OLDEST_CODE.
+BEFORE = "6c9a798fd5330aaa3d085c25a9abed6358e35490"
+KINDS = ("plain", "shared", "parking", "job")
+PATIENCE_SECONDS = 120.0
+# What a log line or an answer holds where something went wrong.
+TROUBLE = ("Traceback", " ERROR ", "state=failed", "state=reconnecting", "lost the server", "Error:")
+
+
+@pytest.fixture(scope="module")
+def old_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package as it was then, importable from here."""
+    command = ["git", "-C", str(ROOT), "archive", BEFORE, "src"]
+    try:
+        done = subprocess.run(command, capture_output=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no git here, so the release before is not at hand")
+    if done.returncode != 0:
+        pytest.skip("this copy has no history, so the release before is not at hand")
+    place = tmp_path_factory.mktemp("before")
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        archive.extractall(place, filter="data")
+    return place / "src"
+
+
+@dataclass(slots=True)
+class Program:
+    """A process of one of the two releases; what it says goes to a file."""
+
+    process: subprocess.Popen[str]
+    file: Path
+
+    def says(self) -> str:
+        return self.file.read_text()
+
+    def stop(self) -> None:
+        self.process.terminate()
+        assert self.process.wait(PATIENCE_SECONDS) == 0, self.says()
+
+
+@dataclass(slots=True)
+class Fleet:
+    url: str
+    directory: Path
+    sources: dict[str, Path]
+    with_spark: bool
+    programs: list[Program] = field(default_factory=list)
+
+    def environment(self, release: str) -> dict[str, str]:
+        wanted = {"MILEPOST_URL": self.url, "PYTHONPATH": str(self.sources[release])}
+        return os.environ | wanted | ({"WITH_SPARK": "yes"} if self.with_spark else {})
+
+    def start(self, release: str, *arguments: str) -> Program:
+        file = self.directory / f"{len(self.programs)}-{release}.log"
+        with file.open("w") as output:
+            process = subprocess.Popen(
+                [sys.executable, *arguments], cwd=HERE, env=self.environment(release),
+                stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, text=True,
+            )  # fmt: skip
+        self.programs.append(Program(process, file))
+        return self.programs[-1]
+
+    def run(self, release: str) -> Program:
+        return self.start(release, "-m", "milepost.cli", "run", "application:mp")
+
+    def write(self, release: str, first: int) -> Program:
+        return self.start(release, "writer.py", str(first))
+
+    def migrate(self, release: str) -> None:
+        program = self.start(release, "-m", "milepost.cli", "migrate")
+        assert program.process.wait(PATIENCE_SECONDS) == 0, program.says()
+
+    def close(self) -> None:
+        for program in self.programs:
+            if program.process.poll() is None:
+                program.process.kill()
+            program.process.communicate()
+
+
+def end_of(writer: Program) -> int:
+    """Which number the next writer begins with."""
+    writer.process.communicate("", PATIENCE_SECONDS)
+    assert writer.process.returncode == 0, writer.says()
+    return int(writer.says())
+
+
+@contextmanager
+def fleet_of(url: str, directory: Path, old: Path, *, with_spark: bool) -> Iterator[Fleet]:
+    fleet = Fleet(url, directory, {"old": old, "new": ROOT / "src"}, with_spark)
+    try:
+        yield fleet
+    finally:
+        fleet.close()
+
+
+def fewest(conn: Connection, kinds: int) -> int:
+    """Effects of the kind of which there are fewest."""
+    rows = conn.execute("select count(*) from effects group by kind").fetchall()
+    return min(count for (count,) in rows) if len(rows) == kinds else 0
+
+
+def upgrade(fleet: Fleet, conn: Connection) -> int:
+    """All of it; answers with how many messages and jobs there were."""
+    conn.execute("create table effects (kind text, n integer)")
+    fleet.migrate("old")
+    assert db.applied_number(conn, "milepost") == sql.OLDEST_CODE
+    writer, olds = fleet.write("old", 0), [fleet.run("old"), fleet.run("old")]
+    wait_for_progress(fleet, conn)
+    fleet.migrate("new")
+    wait_for_progress(fleet, conn)  # of old code on the new schema
+    news = []
+    for old in olds:
+        news.append(fleet.run("new"))
+        wait_until(lambda: "state=" in news[-1].says(), PATIENCE_SECONDS)
+        old.stop()
+        wait_for_progress(fleet, conn)
+    next_number = end_of(writer)
+    writer = fleet.write("new", next_number)
+    wait_for_progress(fleet, conn)
+    count = end_of(writer)
+    wait_until(lambda: fewest(conn, len(KINDS)) >= count, PATIENCE_SECONDS)
+    if fleet.with_spark:
+        wait_until(lambda: summed(conn) >= count, PATIENCE_SECONDS)
+    for new in news:
+        new.stop()
+    return count
+
+
+def wait_for_progress(fleet: Fleet, conn: Connection) -> None:
+    """Of everything that runs."""
+    kinds, before = len(KINDS), fewest(conn, len(KINDS))
+    wait_until(lambda: fewest(conn, kinds) > before + 50, PATIENCE_SECONDS)
+    if fleet.with_spark:
+        summed_before = summed(conn)
+        wait_until(lambda: summed(conn) > summed_before, PATIENCE_SECONDS)
+
+
+def summed(conn: Connection) -> int:
+    if one(conn.execute("select to_regclass('milepost.sums')").fetchone())[0] is None:
+        return 0
+    return int(one(conn.execute("select coalesce(sum(seen), 0) from milepost.sums").fetchone())[0])
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "with_spark", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["", "spark"]
+)
+def test_processes_are_replaced_one_by_one_while_the_work_goes_on(
+    empty_database: str, old_source: Path, tmp_path: Path, with_spark: bool
+) -> None:
+    with (
+        db.connect(empty_database) as conn,
+        fleet_of(empty_database, tmp_path, old_source, with_spark=with_spark) as fleet,
+    ):
+        count = upgrade(fleet, conn)
+        for kind in KINDS:
+            found = conn.execute("select n from effects where kind = %s order by n", [kind])
+            assert [n for (n,) in found] == list(range(count)), kind
+        if with_spark:
+            found = conn.execute("select n, seen from milepost.sums order by n")
+            assert found.fetchall() == [(n, 1) for n in range(count)]
+    for program in fleet.programs:
+        said = program.says()
+        assert not [word for word in TROUBLE if word in said], said
