@@ -86,8 +86,8 @@ class Milepost:
         wait_seconds: float = migrations.WAIT_SECONDS,
         on_wait: migrations.OnWait = lambda _blockers: None,
     ) -> list[migrations.Step]:
-        """Bring the database to the schema this code needs; harmless when it is there. A change of
-        a table waits for its users, at most for `wait_seconds`, and tells `on_wait` who they are."""
+        """Bring the database to the schema this code needs; harmless when it is there. A change
+        of a table waits for its users, at most `wait_seconds`, and tells `on_wait` who they are."""
         with db.connect(self._url) as conn:
             return migrations.migrate(
                 conn, self.schema, order, wait_seconds=wait_seconds, on_wait=on_wait

@@ -216,12 +216,14 @@ def may_run_on(conn: Connection, schema: str, known: int) -> bool:
 
 def applied_number(conn: Connection, schema: str) -> int | None:
     """The number of the last migration applied; None where Milepost has never been."""
-    try:
-        with translated(schema), conn.transaction():
-            row = conn.execute(sql.query("applied_number", schema)).fetchone()
-    except NotMigrated:
-        return None
-    return None if row is None else row[0]
+    for query in ("applied_number", "applied_number_before_10"):
+        try:
+            with translated(schema), conn.transaction():
+                row = conn.execute(sql.query(query, schema)).fetchone()
+        except NotMigrated:
+            continue
+        return None if row is None else row[0]
+    return None
 
 
 def plain(conn: Connection) -> psycopg.Cursor[tuple[Any, ...]]:

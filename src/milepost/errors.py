@@ -95,9 +95,9 @@ class MigrationBlocked(MilepostError):
         self.schema, self.seconds, self.blockers = schema, seconds, blockers
         who = "; ".join(map(str, blockers)) or "nobody by now"
         super().__init__(
-            f"The tables of schema {schema!r} were in use for {seconds:.0f} s, and the migration was "
-            f"not applied. In use by: {who}. Nothing was changed by this step. Wait for them or end "
-            "them, and run migrate again; --wait SECONDS waits longer."
+            f"The migration of schema {schema!r} was not applied: its tables were in use for "
+            f"{seconds:.0f} s. In use by: {who}. Steps that were applied before stay applied. Wait "
+            "for them or end them, and run migrate again; --wait SECONDS waits longer."
         )
 
 

@@ -138,9 +138,10 @@ def _pending(found: int) -> list[sql.Migration]:
 
 def _migration_script(migration: sql.Migration) -> str:
     bootstrap = sql.bootstrap() if migration.number == 1 else ""
+    table = "migrations" if migration.number < 10 else "applied_migrations"
     return (
         f"{bootstrap}\n{migration.text}\n"
-        "insert into {schema}.migrations (number, name) "
+        f"insert into {{schema}}.{table} (number, name) "
         f"values ({migration.number}, '{migration.name}');\n"
     )
 
@@ -149,7 +150,7 @@ def _functions_script(functions: str) -> str:
     checksum = sql.checksum(functions)
     return (
         f"{functions}\nupdate {{schema}}.log "
-        f"set functions_checksum = '{checksum}', oldest_code = {sql.OLDEST_CODE};\n"
+        f"set functions_digest = '{checksum}', oldest_code = {sql.OLDEST_CODE};\n"
     )
 
 

@@ -34,7 +34,7 @@ def empty(empty_database: str) -> Iterator[Connection]:
 
 def applied(conn: Connection, schema: str = "milepost") -> list[tuple[int, str]]:
     return conn.execute(
-        f"select number, name from {schema}.migrations order by number"  # noqa: S608
+        f"select number, name from {schema}.applied_migrations order by number"  # noqa: S608
     ).fetchall()
 
 
@@ -141,21 +141,21 @@ def test_the_schema_of_the_next_release_is_accepted_and_left_as_it_is(
     url: str, conn: Connection
 ) -> None:
     """Its functions too: the code of this release may migrate, as in a start script."""
-    conn.execute("insert into milepost.migrations (number, name) values (9999, 'next')")
+    conn.execute("insert into milepost.applied_migrations (number, name) values (9999, 'next')")
     conn.execute(
-        "update milepost.log set oldest_code = %s, functions_checksum = 'of the next'", [LAST]
+        "update milepost.log set oldest_code = %s, functions_digest = 'of the next'", [LAST]
     )
     mp = Milepost(url)
     with mp.connect() as other:
         append(other, Message("T", {}))
     assert mp.migrate() == []
-    assert conn.execute("select functions_checksum from milepost.log").fetchall() == [
+    assert conn.execute("select functions_digest from milepost.log").fetchall() == [
         ("of the next",)
     ]
 
 
 def test_a_newer_schema_than_that_is_refused(url: str, conn: Connection) -> None:
-    conn.execute("insert into milepost.migrations (number, name) values (9999, 'future')")
+    conn.execute("insert into milepost.applied_migrations (number, name) values (9999, 'future')")
     conn.execute("update milepost.log set oldest_code = %s", [LAST + 1])
     with (
         pytest.raises(SchemaTooNew, match="pip install --upgrade") as caught,
@@ -181,7 +181,7 @@ def test_changed_functions_are_applied_again(conn: Connection, mp: Milepost) -> 
         "language sql immutable return 7"
     )
     assert migrate.migrate(conn) == []
-    conn.execute("update milepost.log set functions_checksum = 'of an older version'")
+    conn.execute("update milepost.log set functions_digest = 'of an older version'")
     assert names(migrate.migrate(conn)) == ["functions"]
     assert conn.execute("select milepost.key_hash('abc')").fetchone() == (3128432319,)
     assert migrate.migrate(conn) == []
@@ -194,7 +194,7 @@ def test_applying_functions_again_keeps_what_a_rebase_decided(conn: Connection) 
         "create or replace function milepost.transaction_base() returns bigint "
         "language sql immutable return 1000000"
     )
-    conn.execute("update milepost.log set functions_checksum = 'of an older version'")
+    conn.execute("update milepost.log set functions_digest = 'of an older version'")
     migrate.migrate(conn)
     assert conn.execute("select milepost.transaction_base()").fetchone() == (1000000,)
 

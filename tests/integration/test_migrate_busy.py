@@ -15,7 +15,9 @@ from milepost.sql import Migration
 from tests.waiting import wait_until
 
 ALTERING = Migration(
-    sql.migrations()[-1].number + 1, "altering", "alter table {schema}.messages add column more text;"
+    sql.migrations()[-1].number + 1,
+    "altering",
+    "alter table {schema}.messages add column more text;",
 )
 
 
@@ -29,7 +31,8 @@ def reader(url: str) -> Iterator[Connection]:
 
 
 @pytest.fixture
-def altering(monkeypatch: pytest.MonkeyPatch) -> None:
+def altering(monkeypatch: pytest.MonkeyPatch, conn: Connection) -> None:
+    """One more migration than the database has, which alters a table."""
     known = (*sql.migrations(), ALTERING)
     monkeypatch.setattr(sql, "migrations", lambda: known)
 
@@ -38,7 +41,7 @@ def test_a_change_of_functions_alone_waits_for_nobody(
     conn: Connection, reader: Connection, mp: Milepost
 ) -> None:
     """What the tables call is as it was."""
-    conn.execute("update milepost.log set functions_checksum = 'of an older release'")
+    conn.execute("update milepost.log set functions_digest = 'of an older release'")
     waits: list[Sequence[Blocker]] = []
     (step,) = mp.migrate(on_wait=waits.append)
     assert (step.name, waits) == ("functions", [])

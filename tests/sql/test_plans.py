@@ -138,6 +138,7 @@ def filled(
             "first_recorded": FIRST_RECORDED,
             "count": COUNT,
         }
+        conn.execute("set session_replication_role = replica")  # which may name transaction ids
         conn.execute(FILL, parameters)
         conn.execute("vacuum (analyze) milepost.messages")
     yield order, server.url(name)

@@ -9,7 +9,7 @@ from pkgutil import walk_packages
 import milepost
 from milepost import Milepost, TakenJob
 
-SECRET = "hunter2"
+SECRET = "hunter2"  # noqa: S105
 URL = f"postgresql://me:{SECRET}@localhost/nowhere"
 SECRET_FIELDS = ("url", "conninfo", "password", "dsn")
 

@@ -53,6 +53,23 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.adopt_log() RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+begin
+  perform
+  from "milepost".log as log, pg_control_system() as control
+  where log.system_identifier <> control.system_identifier
+  for no key update of log skip locked;
+  if found then
+    update "milepost".log
+    set system_identifier = control.system_identifier, timeline = "milepost".current_timeline()
+    from pg_control_system() as control;
+  end if;
+end;
+$$;
+
 CREATE FUNCTION milepost.append(type text, data json, key text DEFAULT NULL::text, topic text DEFAULT 'default'::text, metadata json DEFAULT '{}'::json, id uuid DEFAULT NULL::uuid) RETURNS milepost."position"
     LANGUAGE plpgsql
     AS $$
@@ -150,15 +167,23 @@ begin
   end if;
   if coalesce(pg_catalog.textne(pg_catalog.current_setting(checked, true), 'yes'), true) then
     done := "milepost".refuse_foreign_rows();
+    done := "milepost".adopt_log();
     done := pg_catalog.set_config(checked, 'yes', false);
   end if;
   floor := coalesce(pg_catalog.pg_sequence_last_value('"milepost".messages_position_seq'), 0);
-  done := pg_catalog.pg_advisory_xact_lock_shared(
+  -- No appender takes a key exclusively. Where a stranger does, or waits to, a lower floor is safe.
+  while not pg_catalog.pg_try_advisory_xact_lock_shared(
     pg_catalog.int8or(
       pg_catalog.int8shl(tg_relid::bigint, 32), pg_catalog.int8and(floor, 4294967295)
     )
-  );
+  ) loop
+    floor := pg_catalog.int8mi(floor, 1);
+  end loop;
   done := pg_catalog.set_config(marker, own_id, true);
+  -- A message that is visible must be durable (see last_message).
+  if pg_catalog.texteq(pg_catalog.current_setting('synchronous_commit'), 'off') then
+    done := pg_catalog.set_config('synchronous_commit', 'local', true);
+  end if;
   if coalesce(pg_catalog.textne(pg_catalog.current_setting('milepost.notify', true), 'off'), true)
     and pg_catalog.pg_try_advisory_xact_lock(pg_catalog.int8um(tg_relid::bigint))
   then
@@ -563,6 +588,10 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.current_timeline() RETURNS integer
+    LANGUAGE sql
+    RETURN CASE WHEN (NOT pg_is_in_recovery()) THEN ((('x'::text || "left"(pg_walfile_name(pg_current_wal_insert_lsn()), 8)))::bit(32))::integer ELSE NULL::integer END;
+
 CREATE FUNCTION milepost.defer(ids bigint[], attempts integer[], delays interval[] DEFAULT NULL::interval[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], states bytea[] DEFAULT NULL::bytea[], tokens bigint[] DEFAULT NULL::bigint[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -741,6 +770,28 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.floors_held() RETURNS TABLE(virtualtransaction text, pid integer, floor bigint)
+    LANGUAGE sql
+    AS $$
+  with lock as materialized (
+    select locktype, virtualtransaction, pid, objid
+    from pg_locks
+    where database = (select oid from pg_database where datname = current_database())
+      and (
+        locktype = 'advisory' and classid = '"milepost".messages'::regclass and objsubid = 1
+        or locktype = 'relation' and relation = '"milepost".messages'::regclass
+        and mode = 'RowExclusiveLock'
+      )
+  )
+  select held.virtualtransaction, held.pid, held.objid::bigint
+  from lock as held
+  where held.locktype = 'advisory'
+    and held.virtualtransaction in (
+      select inserting.virtualtransaction from lock as inserting
+      where inserting.locktype = 'relation'
+    )
+$$;
+
 CREATE FUNCTION milepost.give_back(ids bigint[], attempts integer[], tokens bigint[] DEFAULT NULL::bigint[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -846,7 +897,6 @@ CREATE FUNCTION milepost.horizon() RETURNS milepost."position"
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 declare
-  log_id constant oid := '"milepost".messages'::regclass;
   log_sequence constant regclass := '"milepost".messages_position_seq';
   newest bigint;
   held bigint[];
@@ -862,14 +912,9 @@ begin
   perform "milepost".refuse_foreign_rows();
   newest := coalesce(pg_sequence_last_value(log_sequence), 0);
 
-  select array_agg(objid::bigint) into held
-  from pg_locks
-  where locktype = 'advisory'
-    and database = (select oid from pg_database where datname = current_database())
-    and classid = log_id
-    and objsubid = 1;
+  select array_agg(floor) into held from "milepost".floors_held();
   if held is null then
-    return row(0, newest)::"milepost".position;
+    return "milepost".last_message(row(0, newest)::"milepost".position);
   end if;
 
   -- Only 32 bits of a floor fit into the key. Every floor held is at most what is drawn by
@@ -878,7 +923,7 @@ begin
   select least(newest, min(coalesce(drawn, 0) - ((coalesce(drawn, 0) - floor) & 4294967295)))
   into newest
   from unnest(held) as floor;
-  return row(0, newest)::"milepost".position;
+  return "milepost".last_message(row(0, newest)::"milepost".position);
 end;
 $$;
 
@@ -898,7 +943,7 @@ CREATE FUNCTION milepost.horizon_holders() RETURNS TABLE(pid integer, prepared t
       when activity.pid is not null then format('select pg_terminate_backend(%s)', activity.pid)
       else format('rollback prepared %L', prepared.gid)
     end
-  from pg_locks as lock
+  from "milepost".floors_held() as lock
   left join pg_stat_activity as activity on activity.pid = lock.pid
   -- A prepared transaction is known by the lock on its own id, which it keeps too; the virtual
   -- id that both locks carry is its session's, or -1 and its own id after a restart.
@@ -908,10 +953,6 @@ CREATE FUNCTION milepost.horizon_holders() RETURNS TABLE(pid integer, prepared t
   ) on lock.pid is null
     and own_id.pid is null
     and own_id.virtualtransaction = lock.virtualtransaction
-  where lock.locktype = 'advisory'
-    and lock.database = (select oid from pg_database where datname = current_database())
-    and lock.classid = '"milepost".messages'::regclass
-    and lock.objsubid = 1
   order by coalesce(activity.xact_start, prepared.prepared)
 $$;
 
@@ -925,12 +966,51 @@ CREATE FUNCTION milepost.initial_segments(number integer) RETURNS TABLE(id integ
 $$;
 
 CREATE FUNCTION milepost.is_held(horizon milepost."position") RETURNS boolean
-    LANGUAGE sql SECURITY DEFINER
-    RETURN ((COALESCE(pg_sequence_last_value('milepost.messages_position_seq'::regclass), (0)::bigint) > (horizon)."position") OR (EXISTS (SELECT FROM pg_locks WHERE ((pg_locks.locktype = 'advisory'::text) AND (pg_locks.database = (SELECT pg_database.oid FROM pg_database WHERE (pg_database.datname = current_database()))) AND (pg_locks.classid = ('milepost.messages'::regclass)::oid) AND (pg_locks.objsubid = 1)))));
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+begin
+  if exists (select from "milepost".floors_held()) then
+    return true;
+  end if;
+  return coalesce(
+    (
+      select (transaction_id, "position") > ((horizon).transaction_id, (horizon).position)
+      from "milepost".messages
+      order by transaction_id desc, "position" desc
+      limit 1
+    ),
+    false
+  );
+end;
+$$;
+
+CREATE TABLE milepost.log (
+    log_order text NOT NULL,
+    system_identifier bigint NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    functions_checksum text,
+    is_only boolean DEFAULT true NOT NULL,
+    removed_transaction_id bigint DEFAULT 0 NOT NULL,
+    removed_position bigint DEFAULT 0 NOT NULL,
+    timeline integer,
+    oldest_code integer DEFAULT 0 NOT NULL,
+    functions_digest text,
+    CONSTRAINT log_is_only_check CHECK (is_only),
+    CONSTRAINT log_log_order_check CHECK ((log_order = ANY (ARRAY['append'::text, 'transaction'::text])))
+);
+
+CREATE FUNCTION milepost.is_other_timeline() RETURNS boolean
+    LANGUAGE sql
+    RETURN COALESCE((SELECT (log.timeline <> milepost.current_timeline()) FROM milepost.log log, pg_control_system() control(pg_control_version, catalog_version_no, system_identifier, pg_control_last_modified) WHERE (log.system_identifier = control.system_identifier)), false);
 
 CREATE FUNCTION milepost.key_hash(key text) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE WHEN (key IS NULL) THEN (0)::bigint ELSE ((('x'::text || encode(SUBSTRING(sha256(convert_to(key, 'UTF8'::name)) FROM 1 FOR 4), 'hex'::text)))::bit(32))::bigint END;
+
+CREATE FUNCTION milepost.last_message(up_to milepost."position") RETURNS milepost."position"
+    LANGUAGE sql
+    RETURN COALESCE((SELECT ROW(messages.transaction_id, messages."position")::milepost."position" AS "row" FROM milepost.messages WHERE (ROW(messages.transaction_id, messages."position") <= ROW((last_message.up_to).transaction_id, (last_message.up_to)."position")) ORDER BY messages.transaction_id DESC, messages."position" DESC LIMIT 1), (SELECT ROW(log.removed_transaction_id, log.removed_position)::milepost."position" AS "row" FROM milepost.log));
 
 CREATE FUNCTION milepost.leave_segments(processor text, version integer, owner text) RETURNS integer
     LANGUAGE plpgsql
@@ -1209,6 +1289,37 @@ exception
     return written;
 end;
 $_$;
+
+CREATE FUNCTION milepost.note_lost(up_to milepost."position") RETURNS milepost."position"
+    LANGUAGE plpgsql
+    AS $$
+declare
+  kept "milepost".position;
+begin
+  select known.* into kept
+  from (
+    select newest.transaction_id, newest."position"
+    from "milepost".last_message(note_lost.up_to) as newest
+    union all
+    select transaction_id, "position" from "milepost".checkpoints
+    where (transaction_id, "position")
+      <= ((note_lost.up_to).transaction_id, (note_lost.up_to).position)
+  ) as known
+  order by known.transaction_id desc, known."position" desc
+  limit 1;
+  insert into "milepost".lost_positions (
+    after_transaction_id, after_position, up_to_transaction_id, up_to_position
+  )
+  values (
+    (kept).transaction_id, (kept).position,
+    (note_lost.up_to).transaction_id, (note_lost.up_to).position
+  )
+  on conflict (after_transaction_id, after_position) do update
+  set up_to_transaction_id = excluded.up_to_transaction_id,
+    up_to_position = excluded.up_to_position;
+  return kept;
+end;
+$$;
 
 CREATE FUNCTION milepost.note_replay(processor text, version integer) RETURNS void
     LANGUAGE plpgsql
@@ -1598,6 +1709,7 @@ declare
   horizon "milepost".position := up_to;
 begin
   perform "milepost".refuse_unsafe_read();
+  perform "milepost".refuse_lost(after);
   if horizon is null then
     horizon := "milepost".horizon();
   end if;
@@ -1628,15 +1740,46 @@ CREATE FUNCTION milepost.rebase() RETURNS text
 declare
   log_sequence constant regclass := '"milepost".messages_position_seq';
   newest bigint;
+  kept "milepost".position;
+  misplaced record;
+  moved bigint := 0;
+  done text[] := '{}';
 begin
   -- Nobody appends meanwhile, so that no draw falls between reading and setting.
   lock table "milepost".messages in share row exclusive mode;
-  select coalesce(max("position"), 0) into newest from "milepost".messages;
-  if coalesce(pg_sequence_last_value(log_sequence), 0) >= newest then
-    return 'nothing: the sequence is where it should be';
+  select coalesce(max("position"), 0) into newest from "milepost".messages where transaction_id = 0;
+  if coalesce(pg_sequence_last_value(log_sequence), 0) < newest or (
+    select (log.system_identifier, log.timeline)
+      is distinct from (control.system_identifier, "milepost".current_timeline())
+    from "milepost".log as log, pg_control_system() as control
+  ) then
+    newest := greatest(newest, pg_sequence_last_value(log_sequence)) + (1::bigint << 32);
+    perform setval(log_sequence, newest);
+    update "milepost".log
+    set system_identifier = control.system_identifier, timeline = "milepost".current_timeline()
+    from pg_control_system() as control;
+    kept := "milepost".note_lost(row(0, newest)::"milepost".position);
+    done := array[format(
+      'the next position is %s; if messages after %s:%s were seen anywhere, they are lost',
+      newest + 1, (kept).transaction_id, (kept).position
+    )];
   end if;
-  perform setval(log_sequence, newest + (1::bigint << 32));
-  return format('the next position is %s', newest + (1::bigint << 32) + 1);
+  for misplaced in
+    select transaction_id, "position" from "milepost".messages
+    where transaction_id < 0 or transaction_id > 0
+    order by transaction_id, "position"
+  loop
+    update "milepost".messages
+    set transaction_id = 0, "position" = default
+    where (transaction_id, "position") = (misplaced.transaction_id, misplaced."position");
+    moved := moved + 1;
+  end loop;
+  if moved > 0 then
+    done := done || format('%s messages with a transaction_id of their own are the newest now', moved);
+  end if;
+  return coalesce(
+    nullif(array_to_string(done, '; '), ''), 'nothing: the sequence is where it should be'
+  );
 end;
 $$;
 
@@ -1690,6 +1833,7 @@ declare
   newest bigint;
   is_ahead boolean;
 begin
+  perform "milepost".refuse_other_timeline();
   -- One statement, so that its snapshot is older than the sequence's value: a row above that
   -- value was not drawn from this sequence. Ordered, because for a plain EXISTS the planner,
   -- until the table is analysed, expects to find such a row at once and scans it all.
@@ -1705,9 +1849,9 @@ begin
     select coalesce(pg_sequence_last_value('"milepost".messages_position_seq'), 0)
   ) as sequence (newest);
   if is_ahead then
-    raise exception 'the log holds positions above %, the last its sequence has drawn', newest
+    raise exception 'the log holds positions that its sequence, at %, has not drawn', newest
       using errcode = 'MP003',
-      hint = 'The rows were restored or replicated without the sequence. Run: milepost rebase';
+      hint = 'The rows were restored or replicated without the sequence, or name a transaction_id. Run: milepost rebase';
   end if;
 end;
 $$;
@@ -1746,6 +1890,56 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.refuse_lost(after milepost."position") RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    AS $$
+declare
+  lost "milepost".lost_positions;
+begin
+  select * into lost
+  from "milepost".lost_positions
+  where (after_transaction_id, after_position) < ((after).transaction_id, (after).position)
+    and (up_to_transaction_id, up_to_position) >= ((after).transaction_id, (after).position)
+  limit 1;
+  if found then
+    raise exception 'position %:% was lost in a restore or a failover, with whatever came after %:%',
+      (after).transaction_id, (after).position, lost.after_transaction_id, lost.after_position
+      using errcode = 'MP007',
+      hint = format(
+        'Effects of the lost messages outside of the database are still there. Start from %s:%s to read what the log holds.',
+        lost.after_transaction_id, lost.after_position
+      );
+  end if;
+  return true;
+end;
+$$;
+
+CREATE FUNCTION milepost.refuse_named_id(transaction_id bigint) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    AS $$
+begin
+  if current_setting('session_replication_role') <> 'replica' then
+    raise exception 'transaction_id is %, but the log itself says where a message stands', transaction_id
+      using errcode = 'MP008',
+      hint = 'Leave transaction_id and position out of the INSERT or COPY.';
+  end if;
+  return true;
+end;
+$$;
+
+CREATE FUNCTION milepost.refuse_other_timeline() RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+begin
+  if "milepost".is_other_timeline() then
+    raise exception 'the server was promoted or recovered to a point in time (timeline %): the newest messages in schema "milepost" may be lost',
+      "milepost".current_timeline()
+      using errcode = 'MP003',
+      hint = 'So that their positions are not given to others, run: milepost rebase. Run it on the server that stays, after the old one is off.';
+  end if;
+end;
+$$;
+
 CREATE FUNCTION milepost.refuse_oversized(data json, metadata json) RETURNS void
     LANGUAGE plpgsql STABLE
     AS $$
@@ -1778,7 +1972,7 @@ begin
         'Start from %s:%s to read what is left.', (removed).transaction_id, (removed).position
       );
   end if;
-  return true;
+  return "milepost".refuse_lost(after);
 end;
 $$;
 
@@ -2638,6 +2832,12 @@ begin
 end;
 $$;
 
+CREATE TABLE milepost.applied_migrations (
+    number integer CONSTRAINT migrations_number_not_null NOT NULL,
+    name text CONSTRAINT migrations_name_not_null NOT NULL,
+    applied_at timestamp with time zone DEFAULT clock_timestamp() CONSTRAINT migrations_applied_at_not_null NOT NULL
+);
+
 CREATE TABLE milepost.channel_rates (
     channel text NOT NULL COLLATE pg_catalog."C",
     owner text NOT NULL COLLATE pg_catalog."C",
@@ -2756,23 +2956,21 @@ CREATE SEQUENCE milepost.jobs_taken_seq
     NO MAXVALUE
     CACHE 1;
 
-CREATE TABLE milepost.log (
-    log_order text NOT NULL,
-    system_identifier bigint NOT NULL,
-    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    functions_checksum text,
-    is_only boolean DEFAULT true NOT NULL,
-    removed_transaction_id bigint DEFAULT 0 NOT NULL,
-    removed_position bigint DEFAULT 0 NOT NULL,
-    CONSTRAINT log_is_only_check CHECK (is_only),
-    CONSTRAINT log_log_order_check CHECK ((log_order = ANY (ARRAY['append'::text, 'transaction'::text])))
+CREATE TABLE milepost.lost_positions (
+    after_transaction_id bigint NOT NULL,
+    after_position bigint NOT NULL,
+    up_to_transaction_id bigint NOT NULL,
+    up_to_position bigint NOT NULL,
+    noted_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
 );
 
-CREATE TABLE milepost.migrations (
-    number integer NOT NULL,
-    name text NOT NULL,
-    applied_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
-);
+CREATE VIEW milepost.migrations AS
+ SELECT number,
+    name,
+    applied_at
+   FROM milepost.applied_migrations
+  WHERE ((number <= 9) OR ( SELECT (log.functions_checksum IS NULL)
+           FROM milepost.log));
 
 CREATE TABLE milepost.parked_keys (
     id bigint NOT NULL,
@@ -2907,10 +3105,16 @@ ALTER TABLE ONLY milepost.jobs
 ALTER TABLE ONLY milepost.log
     ADD CONSTRAINT log_pkey PRIMARY KEY (is_only);
 
+ALTER TABLE ONLY milepost.lost_positions
+    ADD CONSTRAINT lost_positions_pkey PRIMARY KEY (after_transaction_id, after_position);
+
 ALTER TABLE ONLY milepost.messages
     ADD CONSTRAINT messages_pkey PRIMARY KEY (transaction_id, "position");
 
-ALTER TABLE ONLY milepost.migrations
+ALTER TABLE milepost.messages
+    ADD CONSTRAINT messages_transaction_id_unnamed CHECK (((transaction_id = 0) OR milepost.refuse_named_id(transaction_id))) NOT VALID;
+
+ALTER TABLE ONLY milepost.applied_migrations
     ADD CONSTRAINT migrations_pkey PRIMARY KEY (number);
 
 ALTER TABLE ONLY milepost.parked_keys

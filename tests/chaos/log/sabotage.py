@@ -31,15 +31,15 @@ create or replace function milepost.before_append() returns trigger
 language plpgsql as $$
 declare
   own_id constant integer := pg_current_xact_id()::text::integer;
+  floor bigint := coalesce(pg_sequence_last_value('milepost.messages_position_seq'), 0);
 begin
   if exists (select from pg_locks where pid = pg_backend_pid() and classid = 1 and objid = own_id)
   then
     return null;
   end if;
-  perform pg_advisory_xact_lock_shared(
-    (tg_relid::bigint << 32)
-    | (coalesce(pg_sequence_last_value('milepost.messages_position_seq'), 0) & 4294967295)
-  );
+  while not pg_try_advisory_xact_lock_shared((tg_relid::bigint << 32) | (floor & 4294967295)) loop
+    floor := floor - 1;
+  end loop;
   perform pg_advisory_unlock_all();  -- earlier transactions' markers; no floor is the session's
   perform pg_advisory_lock(1, own_id);
   return null;

@@ -138,7 +138,8 @@ def test_a_database_that_is_not_migrated_is_a_problem(empty_database: str) -> No
 
 @pytest.mark.parametrize("order", ["append"])
 def test_a_database_newer_than_the_code_is_a_problem(cli: Cli, conn: Connection) -> None:
-    conn.execute("insert into milepost.migrations (number, name) values (9999, 'later')")
+    conn.execute("insert into milepost.applied_migrations (number, name) values (9999, 'later')")
+    conn.execute("update milepost.log set oldest_code = 9999")
     result = cli.run("doctor")
     assert (result.code, result.stderr) == (1, "")
     assert "To do: pip install --upgrade milepost" in result.stdout

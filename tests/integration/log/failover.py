@@ -1,4 +1,4 @@
-"""A drill: the primary dies with messages that its asynchronous standby never got, which takes over.
+"""A drill: the primary dies with messages that its asynchronous standby never got.
 
 Whoever is outside of the database has seen them: a reader with a position of its own. Whoever is
 inside, a processor, has lost its checkpoint and its effects along with them.
@@ -15,7 +15,6 @@ from psycopg.conninfo import make_conninfo
 
 from milepost import Message, Milepost, Position, RecordedMessage, append, db
 from milepost.db import Connection
-from milepost.embedded import EmbeddedServer
 from milepost.sql import LogOrder
 from tests.crashing import kill
 from tests.server import postgres
@@ -96,7 +95,8 @@ def wait_for_replay(conn: Connection, standby: str) -> None:
     assert row is not None
     with db.connect(standby) as other:
         wait_until(
-            lambda: other.execute(
-                "select pg_last_wal_replay_lsn() >= %s::pg_lsn", [row[0]]
-            ).fetchone() == (True,)
+            lambda: (
+                other.execute("select pg_last_wal_replay_lsn() >= %s::pg_lsn", [row[0]]).fetchone()
+                == (True,)
+            )
         )

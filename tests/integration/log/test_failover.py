@@ -1,4 +1,4 @@
-"""After a failover the log refuses to go on until it is rebased; then no position is given twice."""
+"""After a failover the log refuses to go on until it is rebased: no position is given twice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def drill(order: LogOrder) -> Iterator[Drill]:
 
 def test_a_promoted_standby_gives_no_position_twice(drill: Drill) -> None:
     """One test, because a drill takes seconds."""
-    with pytest.raises(LogRestored, match="promoted.*Run it on the server that stays"):
+    with pytest.raises(LogRestored, match=r"promoted.*Run it on the server that stays"):
         list(drill.mp.read())
     with db.connect(drill.url) as conn, pytest.raises(LogRestored, match="milepost rebase"):
         append(conn, Message("Too early", {}))
@@ -43,4 +43,3 @@ def test_a_promoted_standby_gives_no_position_twice(drill: Drill) -> None:
     assert list(drill.mp.read(new[-1])) == []
     drill.process()
     assert drill.effects() == [*range(len(drill.kept)), *range(1000, 1010)]
-

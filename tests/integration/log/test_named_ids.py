@@ -1,4 +1,4 @@
-"""Whoever names the transaction_id of a message is refused; where it has happened, rebase repairs."""
+"""Whoever names a message's transaction_id is refused; where it has happened, rebase repairs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,10 @@ def test_rebase_repairs_what_was_written_before_it_was_refused(
             list(mp.read())
         with db.connect(url) as other, pytest.raises(LogRestored, match="Run: milepost rebase"):
             append(other, Message("T", {}))
-    assert mp.rebase() == f"{len(named)} messages with a transaction_id of their own are the newest now"
+    assert (
+        mp.rebase()
+        == f"{len(named)} messages with a transaction_id of their own are the newest now"
+    )
     assert mp.rebase().startswith("nothing")
     with db.connect(url) as other:
         last = append(other, Message("Last", {}))

@@ -12,7 +12,6 @@ from threading import Event
 import pytest
 
 from milepost import Job, Milepost, TakenJob, db
-from milepost.db import Connection, one
 from milepost.embedded import EmbeddedServer
 from milepost.queue import Policy, put, set_channel
 from milepost.queue.take import complete, take

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from milepost import db, sql
+from milepost import db, migrate, sql
 from milepost.db import Connection, one
 from tests.waiting import wait_until
 
@@ -27,7 +27,14 @@ BEFORE = "6c9a798fd5330aaa3d085c25a9abed6358e35490"
 KINDS = ("plain", "shared", "parking", "job")
 PATIENCE_SECONDS = 120.0
 # What a log line or an answer holds where something went wrong.
-TROUBLE = ("Traceback", " ERROR ", "state=failed", "state=reconnecting", "lost the server", "Error:")
+TROUBLE = (
+    "Traceback",
+    " ERROR ",
+    "state=failed",
+    "state=reconnecting",
+    "lost the server",
+    "Error:",
+)
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +137,11 @@ def upgrade(fleet: Fleet, conn: Connection) -> int:
     writer, olds = fleet.write("old", 0), [fleet.run("old"), fleet.run("old")]
     wait_for_progress(fleet, conn)
     fleet.migrate("new")
+    assert db.applied_number(conn, "milepost") == sql.migrations()[-1].number
     wait_for_progress(fleet, conn)  # of old code on the new schema
+    fleet.migrate("old")  # in a start script: nothing is changed back
+    olds.append(fleet.run("old"))
+    assert migrate.plan(conn, "milepost") == []
     news = []
     for old in olds:
         news.append(fleet.run("new"))

@@ -4,7 +4,7 @@ create or replace function {schema}.is_other_timeline() returns boolean
 language sql volatile
 return coalesce(
   (
-    select log.timeline <> {schema}.timeline()
+    select log.timeline <> {schema}.current_timeline()
     from {schema}.log as log, pg_control_system() as control
     where log.system_identifier = control.system_identifier
   ),

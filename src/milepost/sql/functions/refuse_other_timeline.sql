@@ -5,7 +5,7 @@ language plpgsql volatile as $$
 begin
   if {schema}.is_other_timeline() then
     raise exception 'the server was promoted or recovered to a point in time (timeline %): the newest messages in schema {schema} may be lost',
-      {schema}.timeline()
+      {schema}.current_timeline()
       using errcode = 'MP003',
       hint = 'So that their positions are not given to others, run: milepost rebase. Run it on the server that stays, after the old one is off.';
   end if;

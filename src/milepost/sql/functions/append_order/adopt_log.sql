@@ -10,7 +10,7 @@ begin
   for no key update of log skip locked;
   if found then
     update {schema}.log
-    set system_identifier = control.system_identifier, timeline = {schema}.timeline()
+    set system_identifier = control.system_identifier, timeline = {schema}.current_timeline()
     from pg_control_system() as control;
   end if;
 end;

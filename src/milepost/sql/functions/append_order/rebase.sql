@@ -21,13 +21,13 @@ begin
   select coalesce(max("position"), 0) into newest from {schema}.messages where transaction_id = 0;
   if coalesce(pg_sequence_last_value(log_sequence), 0) < newest or (
     select (log.system_identifier, log.timeline)
-      is distinct from (control.system_identifier, {schema}.timeline())
+      is distinct from (control.system_identifier, {schema}.current_timeline())
     from {schema}.log as log, pg_control_system() as control
   ) then
     newest := greatest(newest, pg_sequence_last_value(log_sequence)) + (1::bigint << 32);
     perform setval(log_sequence, newest);
     update {schema}.log
-    set system_identifier = control.system_identifier, timeline = {schema}.timeline()
+    set system_identifier = control.system_identifier, timeline = {schema}.current_timeline()
     from pg_control_system() as control;
     kept := {schema}.note_lost(row(0, newest)::{schema}.position);
     done := array[format(

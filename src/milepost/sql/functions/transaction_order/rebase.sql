@@ -23,7 +23,7 @@ begin
     base
   );
   update {schema}.log
-  set system_identifier = control.system_identifier, timeline = {schema}.timeline()
+  set system_identifier = control.system_identifier, timeline = {schema}.current_timeline()
   from pg_control_system() as control;
   kept := {schema}.note_lost(row(base, 0)::{schema}.position);
   return format(
