@@ -85,10 +85,11 @@ def _is_fresh(claim: UnfilledClaim, claim_seconds: float) -> bool:
 
 def _unclaimed(name: str, claims: list[UnfilledClaim]) -> Problem:
     numbers = listed([str(claim.segment) for claim in claims])
-    running = count(claims[0].instances, "instance")
+    segments = "segment" if len(claims) == 1 else "segments"
+    running = count(claims[0].instances, "running instance")
     return Problem(
         "claims",
-        f"Processor {name!r}: nobody has claimed the segments {numbers}, though {running} run",
+        f"Processor {name!r}: nobody has claimed {segments} {numbers}, with {running}",
         f"look at their errors: milepost processors segments {name}; then restart its instances",
     )
 
@@ -124,9 +125,9 @@ def _problems(current: Sequence[Follower], limits: Limits) -> tuple[Problem, ...
         and status.lag_seconds >= limits.lag_seconds
     ]
     return (
-        *_told(failed, "failed", _failed),
-        *_told(silent, "silent", _silent),
-        *_told(lagging, "behind", _lagging),
+        *_told(failed, "have failed", _failed),
+        *_told(silent, "are silent", _silent),
+        *_told(lagging, "are behind", _lagging),
     )
 
 
@@ -138,8 +139,7 @@ def _told(
     if more := found[TOLD:]:
         names = listed([status.name for status in more])
         area = _area(found[0])
-        what = f"{count(len(more), area[:-1])} more {'is' if len(more) == 1 else 'are'} {kind}"
-        yield Problem(area, f"{what}: {names}", f"milepost {area}")
+        yield Problem(area, f"{len(more)} more {area} {kind}: {names}", f"milepost {area}")
 
 
 def _failed(status: Follower) -> Problem:

@@ -263,7 +263,7 @@ def diagnose(
 
     contents = look("log", lambda: _contents(conn, schema))
     seen, refusal = look("horizon", lambda: _horizon(conn, schema)) or (None, None)
-    holders = _lasting(lambda: look("horizon", lambda: _holders(conn, schema)) or ())
+    holders = without_ending(lambda: look("horizon", lambda: _holders(conn, schema)) or ())
     hidden = 0
     if contents is not None and contents.order == "transaction":
         hidden = look("horizon", lambda: _hidden(conn)) or 0
@@ -274,7 +274,7 @@ def diagnose(
     )  # fmt: skip
 
 
-def _lasting(look: Callable[[], tuple[Holder, ...]]) -> tuple[Holder, ...]:
+def without_ending(look: Callable[[], tuple[Holder, ...]]) -> tuple[Holder, ...]:
     """The holders, without those that were ending as they were looked at."""
     holders = look()
     for _ in range(FURTHER_LOOKS):

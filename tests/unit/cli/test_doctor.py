@@ -17,6 +17,7 @@ from milepost.log.diagnosis import (
     Problem,
     Server,
     Unseen,
+    without_ending,
 )
 
 SERVER = Server("18.4", "shop", "me", is_standby=False, is_notifying=True, sees_all_sessions=True)
@@ -70,6 +71,14 @@ def test_a_lock_outside_of_any_transaction_is_a_problem_however_young() -> None:
     lasting = replace(HOLDER, age_seconds=None, state="idle")
     (problem,) = replace(HEALTHY, horizon=HELD, holders=(lasting,)).problems(3600)
     assert (problem.area, problem.is_unknown, "pid 7" in problem.what) == ("horizon", False, True)
+
+
+def test_an_appender_that_commits_as_it_is_looked_at_holds_nothing() -> None:
+    """Its lock was seen and its transaction was not any more; a later look knows better."""
+    ending = replace(HOLDER, age_seconds=None, state="idle")
+    lasting = replace(ending, pid=8)
+    looks = iter([(HOLDER, ending, lasting), (lasting,), (ending, lasting), (lasting,)])
+    assert without_ending(lambda: next(looks)) == (HOLDER, lasting)
 
 
 def test_what_could_not_be_seen_is_unknown_in_its_area() -> None:

@@ -52,7 +52,7 @@ def test_of_many_that_failed_the_first_are_told_one_by_one() -> None:
     check = processors_check(failed, Limits())
     assert (check.state, check.detail) == ("problem", "14 failed, none behind")
     assert len(check.problems) == 6
-    assert "9 processors more are failed: p05, p06, p07, p08, p09 and 4 more" in (
+    assert "9 more processors have failed: p05, p06, p07, p08, p09 and 4 more" in (
         check.problems[-1].what
     )
 
@@ -102,7 +102,7 @@ def test_unclaimed_segments_are_told_for_each_processor() -> None:
     check = claims_check([CLAIM, replace(CLAIM, segment=5)], Limits())
     (problem,) = check.problems
     assert problem.what == (
-        "Processor 'billing': nobody has claimed the segments 3, 5, though 2 instances run"
+        "Processor 'billing': nobody has claimed segments 3, 5, with 2 running instances"
     )
     assert "milepost processors segments billing" in problem.remedy
     assert claims_check([CLAIM], Limits(ignored=frozenset({"billing"}))).state == "ok"
