@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from threading import Thread
 from typing import Any
 from uuid import uuid4
@@ -11,10 +12,11 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from milepost import Job, Message, Milepost, append, db, put
-from milepost.db import Connection
+from milepost import Job, Message, Milepost, RecordedMessage, Repeat, append, db, put
+from milepost.db import Connection, one
 from milepost.sql import LogOrder
 from tests.integration.cli.command import Cli
+from tests.integration.queue.working import working
 from tests.server import TestServer
 from tests.waiting import wait_until
 
@@ -346,6 +348,33 @@ def test_each_check_finds_its_damage_and_has_a_limit(cli: Cli, conn: Connection,
     assert problem["area"] == damage.area
     assert problem["remedy"]
     assert cli.run("doctor", *quick, *damage.options).code == 0
+
+
+@pytest.mark.parametrize("order", ["append"])
+def test_what_works_as_it_should_is_ok(cli: Cli, mp: Milepost, conn: Connection, url: str) -> None:
+    """Segments change hands between the instances meanwhile."""
+
+    def follow(messages: list[RecordedMessage], tx: Connection) -> None:
+        pass
+
+    mp.schedule("hourly", Repeat(every=timedelta(hours=1)), Job("chores"))
+    others = [mp, Milepost(url), Milepost(url)]
+    instances = [other.processor("shared", segments=4)(follow) for other in others]
+    (scheduler,) = [member for member in mp.members() if member.name == "milepost.schedules"]
+    append(conn, *(Message("A", n, key=str(n)) for n in range(20)))
+    with working(instances[0], scheduler):
+        wait_until(lambda: _claimed(conn) == 4)
+        with working(*instances[1:]):
+            found = cli.run("doctor", "--json", "--claim-seconds", "60")
+        after = cli.run("doctor", "--json", "--claim-seconds", "60")
+    assert (found.code, states(found.document())) == (0, {}), found
+    assert (after.code, states(after.document())) == (0, {}), after
+    assert "1 schedule, 0 overdue" in after.stdout
+
+
+def _claimed(conn: Connection) -> int:
+    query = "select count(*) from milepost.segments where owner is not null"
+    return int(one(conn.execute(query).fetchone())[0])
 
 
 @pytest.mark.parametrize("order", ["append"])
