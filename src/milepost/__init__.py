@@ -1,5 +1,7 @@
 """Durable message processing on PostgreSQL and Spark."""
 
+from importlib.metadata import PackageNotFoundError, version
+
 from milepost.app import Milepost
 from milepost.errors import MilepostError
 from milepost.log import append
@@ -17,6 +19,11 @@ from milepost.records import (
     key_hash,
 )
 from milepost.retry import Retry
+
+try:
+    __version__ = version("milepost")
+except PackageNotFoundError:  # its sources are on the path, and nothing is installed
+    __version__ = "unknown"
 
 __all__ = [
     "LATEST",
@@ -42,6 +49,7 @@ __all__ = [
     "Trigger",
     "Upsert",
     "Yield",
+    "__version__",
     "append",
     "key_hash",
     "put",

@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, overload
 
-from milepost import db, log, queue, sql
+from milepost import db, health, log, queue, sql
 from milepost import migrate as migrations
 from milepost.embedded import EmbeddedServer
+from milepost.environment import refuse_embedded
 from milepost.errors import UnknownProcessor
 from milepost.log import diagnosis
 from milepost.log.encode import DEFAULT_MAX_PAYLOAD_BYTES
@@ -48,7 +49,7 @@ class Milepost:
     """A log and what works on it, in one schema of one database.
 
     The database is `url`, else MILEPOST_URL, else what the PG* variables say, else the embedded
-    server, which is started if need be.
+    server, which is started if need be, unless MILEPOST_EMBEDDED=off forbids it.
     """
 
     def __init__(
@@ -61,7 +62,10 @@ class Milepost:
     ) -> None:
         self.schema = sql.check_schema_name(schema)
         self.max_payload_bytes = max_payload_bytes
-        self._url = url if url is not None else find_url(os.environ, directory)
+        named = db.environment_url(os.environ) if url is None else url
+        self._url = start_embedded(os.environ, directory) if named is None else named
+        # Where its data are, if nobody named a database.
+        self.embedded_directory = directory.resolve() if named is None else None
         self._is_checked = False
         self._subscriptions = log.Subscriptions(self.schema, max_payload_bytes)
         self._processors: dict[str, Processor] = {}
@@ -324,6 +328,11 @@ class Milepost:
         with db.connect(self._url) as conn:
             return diagnosis.diagnose(conn, self.schema)
 
+    def examine(self, limits: health.Limits | None = None) -> health.Report:
+        """What `milepost doctor` looks at: the log, who follows it, the queue, what runs out."""
+        with db.connect(self._url) as conn:
+            return health.examine(conn, self.schema, limits)
+
     def rebase(self) -> str:
         """Make a log that was restored from another cluster this one's own; what was done."""
         with self.connect() as conn:
@@ -334,7 +343,7 @@ class Milepost:
         return f"Milepost(schema={self.schema!r})"
 
 
-def find_url(environ: Mapping[str, str], directory: Path = DEFAULT_DIRECTORY) -> str:
-    """What the environment says, else the embedded server's, which is started if need be."""
-    url = db.environment_url(environ)
-    return EmbeddedServer(directory).start() if url is None else url
+def start_embedded(environ: Mapping[str, str], directory: Path) -> str:
+    """The URL of the embedded server, which stands in where no database is named."""
+    refuse_embedded(environ)
+    return EmbeddedServer(directory).start()

@@ -22,6 +22,38 @@ class EmbeddedError(MilepostError):
     """The embedded PostgreSQL could not be started, reached or stopped."""
 
 
+class InvalidSetting(MilepostError):
+    """A variable of the environment with a value that means nothing."""
+
+    def __init__(self, name: str, value: str, expected: str) -> None:
+        self.name, self.value, self.expected = name, value, expected
+        super().__init__(f"{name} is {value!r}: expected {expected}.")
+
+
+class NoDatabaseNamed(MilepostError):
+    """No database is named, and the embedded server may not stand in for it."""
+
+    def __init__(self, unread: list[str]) -> None:
+        self.unread = unread  # names of variables only
+        also = f" Set, but not read: {', '.join(unread)}." if unread else ""
+        super().__init__(
+            "No database is named, and MILEPOST_EMBEDDED=off forbids the embedded PostgreSQL: "
+            f"nothing was started.{also} Set MILEPOST_URL=postgresql://user@host/database, or "
+            "pass a URL."
+        )
+
+
+class NotConfirmed(MilepostError):
+    """A command that deletes or rewinds something, where nobody can be asked."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__(
+            f"This would {what}, and there is no terminal to ask on. Nothing was changed. "
+            "To do it without being asked, add --yes."
+        )
+
+
 class InvalidUrl(MilepostError):
     """A database URL that cannot be parsed. Never shows the URL: it may hold a password."""
 

@@ -53,7 +53,7 @@ def test_a_pipeline_is_run_listed_rebuilt_rolled_back_and_dropped(
     assert [listed(cli, n)["state"] for n in (1, 2)] == ["kept", "stopped"]
 
     for command in ("status", "pipelines"):
-        output = cli.run(command).stdout
+        output = cli.run_on_terminal(command).stdout
         assert "2*" in output
         assert max(map(len, output.splitlines())) <= 80
     assert len(cli.run("status", "--json").document()["pipelines"]) == 2
@@ -63,7 +63,7 @@ def test_a_pipeline_is_run_listed_rebuilt_rolled_back_and_dropped(
     assert rows(mp, CUSTOMERS) == expected_per_customer(60)
     refused = cli.run("pipelines", "drop", "customers", "--version", "1")
     assert (refused.code, "is the active one" in refused.stderr) == (1, True)
-    dropped = cli.run("pipelines", "drop", "customers", "--version", "2")
+    dropped = cli.run("pipelines", "drop", "customers", "--version", "2", "--yes")
     assert dropped.stdout == "dropped customers version 2\n"
     assert [p["version"] for p in cli.run("pipelines", "--json").document()] == [1]
 
@@ -92,9 +92,11 @@ def test_the_last_error_and_a_silent_driver_are_listed(cli: Cli, conn: Connectio
     )
     status = listed(cli, 1)
     assert (status["state"], status["rows_per_second"]) == ("silent", 0)
-    output = cli.run("pipelines").stdout
+    output = cli.run_on_terminal("pipelines").stdout
     assert "late v1: ValueError: a bad order" in output
     assert max(map(len, output.splitlines())) <= 80
+    whole = "late v1: " + ("ValueError: a bad order " * 20).strip()
+    assert whole in cli.run("pipelines").stdout.splitlines()
 
 
 def test_a_listing_has_all_that_an_operator_looks_for(cli: Cli, conn: Connection) -> None:

@@ -39,7 +39,7 @@ def test_to_a_version_of_ones_choice_the_old_one_kept_or_dropped(
         "seconds": 0, "is_old_dropped": False,
     }  # fmt: skip
     assert tables(mp) == ["customers__v1", "customers__v5"]
-    dropped = rebuilds("--to-version", "9", "--drop")
+    dropped = rebuilds("--to-version", "9", "--drop", "--yes")
     assert "shows version 9 in place of version 5, which is dropped" in dropped.stdout
     assert (active_version(mp), tables(mp)) == (9, ["customers__v1", "customers__v9"])
     refused = rebuilds("--to-version", "9")

@@ -77,7 +77,7 @@ def command(
     mp = open_log(url, schema)
     done = Appended()
     try:
-        with _opened(file) as source, mp.connect() as conn:
+        with mp.connect() as conn, _opened(file) as source:
             for batch in line_batches(source, None if atomic else batch_size):
                 done = _append(mp, conn, batch, defaults, done)
     except KeyboardInterrupt:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from milepost import __version__
 from milepost.cli.failures import FailureGroup
 
 # In the order in which the help lists them, with their modules.
@@ -42,7 +43,7 @@ def app_for(words: Sequence[str]) -> typer.Typer:
     )
     app.callback()(milepost)
     first = next((word for word in words if not word.startswith("-")), "")
-    known = [*_COMMANDS, *_GROUPS]
+    known = [] if words[:1] == ["--version"] else [*_COMMANDS, *_GROUPS]
     for name in [first] if first in known else known:
         if name in _COMMANDS:
             app.command(name)(_module(_COMMANDS[name]).command)
@@ -51,10 +52,22 @@ def app_for(words: Sequence[str]) -> typer.Typer:
     return app
 
 
+def show_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"milepost {__version__}")
+        raise typer.Exit
+
+
 def milepost(
     # Read by FailureGroup, from the context.
     debug: Annotated[
         bool, typer.Option("--debug", envvar="MILEPOST_DEBUG", help="Show errors in full.")
+    ] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=show_version, is_eager=True, help="Show the version, and exit."
+        ),
     ] = False,
 ) -> None:
     """Durable message processing on PostgreSQL."""

@@ -3,10 +3,35 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from pathlib import Path
 
-from milepost.app import Milepost
+from milepost.app import DEFAULT_DIRECTORY, Milepost
+from milepost.cli.output import say
 from milepost.db import environment_url
+from milepost.environment import is_embedded_wanted, refuse_embedded, unread_names
 
 
 def open_log(url: str | None, schema: str) -> Milepost:
-    return Milepost(environment_url(os.environ) if url is None else url, schema=schema)
+    named = environment_url(os.environ) if url is None else url
+    if named is None:
+        say_embedded(DEFAULT_DIRECTORY)
+    return Milepost(named, schema=schema)
+
+
+def say_embedded(directory: Path, tell: Callable[[str], None] = say) -> None:
+    """Once a command, so that nobody takes an empty database for his own. Those who ask for the
+    embedded server know."""
+    refuse_embedded(os.environ)
+    if not is_embedded_wanted(os.environ):
+        tell(embedded_remark(directory))
+
+
+def embedded_remark(directory: Path) -> str:
+    state = "empty" if "MILEPOST_URL" in os.environ else "not set"
+    unread = unread_names(os.environ)
+    also = f" ({', '.join(unread)}: set, but not read)" if unread else ""
+    return (
+        f"MILEPOST_URL is {state}{also}: using the embedded PostgreSQL in {directory.resolve()}. "
+        "To use a server, set MILEPOST_URL=postgresql://user@host/database"
+    )

@@ -10,8 +10,9 @@ import typer
 
 from milepost import sql
 from milepost.cli import options
+from milepost.cli.confirm import confirm
 from milepost.cli.database import open_log
-from milepost.cli.output import console, count, duration, print_json, shortened
+from milepost.cli.output import console, count, duration, fitted, print_json
 from milepost.errors import UnknownDeadLetter
 from milepost.processors import dead_letters
 
@@ -100,12 +101,15 @@ def drop(
     processor: Processor = None,
     key: Key = None,
     everything: All = False,
+    yes: options.Yes = False,
     url: options.Url = None,
     schema: options.Schema = sql.DEFAULT_SCHEMA,
 ) -> None:
     """Forget them for good. A parked key of which none is left flows again."""
     with open_log(url, schema).connect() as conn:
         chosen = _chosen(conn, schema, ids, processor, key, everything=everything)
+        if chosen:
+            confirm(f"drop {count(len(chosen), 'dead letter')} for good", yes=yes)
         number = dead_letters.drop(conn, schema, chosen)
     typer.echo(f"dropped {count(number, 'dead letter')}")
 
@@ -156,14 +160,14 @@ def _print_table(found: list[DeadLetter]) -> None:
 def _cells(letter: DeadLetter) -> dict[str, str]:
     """By column; one that is empty for all is left out."""
     age = duration((datetime.now(UTC) - letter.failed_at).total_seconds())
-    key = shortened(letter.key or "", 20)
+    key = fitted(letter.key or "", 20)
     return {
         "id": str(letter.id),
-        "processor": shortened(letter.processor, 20),
+        "processor": fitted(letter.processor, 20),
         "position": str(letter.at),
-        "type": shortened(letter.type, 20),
+        "type": fitted(letter.type, 20),
         "key": f"{key} (parked)" if key and letter.is_parked else key,
         "tries": str(letter.attempts),
         "failed": f"{age} ago",
-        "error": shortened(letter.error, 120),
+        "error": fitted(letter.error, 120),
     }

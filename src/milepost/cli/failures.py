@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+import traceback
+from typing import Any, ClassVar
 
 import psycopg
 import typer
@@ -15,6 +16,12 @@ from milepost.errors import MilepostError
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 
+class Failed(MilepostError):
+    """A command failed in a way that has an exit code of its own."""
+
+    exit_code: ClassVar[int]
+
+
 class FailureGroup(TyperGroup):
     """Runs a command; `--debug` lets errors through with their traceback."""
 
@@ -23,9 +30,10 @@ class FailureGroup(TyperGroup):
             return super().invoke(ctx)
         except (MilepostError, psycopg.Error) as error:
             if ctx.params.get("debug"):
-                raise
-            typer.echo(f"error: {in_one_line(error)}", err=True)
-            raise typer.Exit(1) from error
+                traceback.print_exception(error)
+            else:
+                typer.echo(f"error: {in_one_line(error)}", err=True)
+            raise typer.Exit(error.exit_code if isinstance(error, Failed) else 1) from error
         except KeyboardInterrupt as interrupt:
             raise typer.Exit(INTERRUPTED) from interrupt
         except BrokenPipeError:

@@ -14,7 +14,8 @@ Url: TypeAlias = Annotated[
         metavar="URL",
         show_default=False,
         help="The database; else MILEPOST_URL (which other users do not see in the list of "
-        "processes), else the PG* variables, else the embedded server.",
+        "processes), else the PG* variables, else the embedded server, unless "
+        "MILEPOST_EMBEDDED=off.",
     ),
 ]
 Schema: TypeAlias = Annotated[
@@ -24,3 +25,4 @@ Directory: TypeAlias = Annotated[
     Path, typer.Option("--directory", help="Where the embedded server keeps its data.")
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="As JSON, on stdout.")]
+Yes: TypeAlias = Annotated[bool, typer.Option("--yes", help="Do it without being asked.")]

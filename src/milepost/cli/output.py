@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import orjson
 import typer
 
+from milepost.words import count, duration
+
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+__all__ = ["console", "count", "duration", "fitted", "print_json", "say", "shortened"]
+# What reads a file or a pipe wants every row on one line, however long.
+_UNLIMITED = 100_000
 
 
 def say(remark: str) -> None:
@@ -24,21 +32,10 @@ def console(*, stderr: bool = False) -> Console:
     # Loading rich takes a tenth of a second, which most commands need not spend.
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, markup=False)
-
-
-def count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def duration(seconds: float) -> str:
-    """Rounded to what matters: 0.4 s, 34 s, 5 min, 3 h, 2 d."""
-    if seconds < 10:
-        return f"{max(seconds, 0):.1f} s"
-    for size, unit, up_to in ((1, "s", 120), (60, "min", 7200), (3600, "h", 172800)):
-        if seconds < up_to:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds / 86400:.0f} d"
+    out = Console(stderr=stderr, highlight=False, markup=False)
+    if not out.is_terminal:
+        out.width = _UNLIMITED
+    return out
 
 
 def shortened(text: str, width: int) -> str:
@@ -46,3 +43,8 @@ def shortened(text: str, width: int) -> str:
     line = "".join(c if c.isprintable() else " " for c in text)
     line = " ".join(line.split())
     return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def fitted(text: str, width: int) -> str:
+    """Shortened on a terminal; in a file or a pipe on one line, and whole."""
+    return shortened(text, width if sys.stdout.isatty() else len(text))

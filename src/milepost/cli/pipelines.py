@@ -11,8 +11,9 @@ import typer
 
 from milepost import sql
 from milepost.cli import options
+from milepost.cli.confirm import confirm
 from milepost.cli.database import open_log
-from milepost.cli.output import console, duration, print_json, shortened
+from milepost.cli.output import console, duration, fitted, print_json
 from milepost.cli.progress import progress
 from milepost.cli.run import load
 from milepost.errors import UnknownPipeline
@@ -103,6 +104,7 @@ def rebuild(
     spark_conf: Annotated[
         list[str] | None, typer.Option("--spark-conf", metavar="KEY=VALUE", help="Repeatable.")
     ] = None,
+    yes: options.Yes = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Fill a new version of its table from the log, while the old one goes on serving; then let
@@ -111,6 +113,8 @@ def rebuild(
     if name not in mp.pipelines:
         raise UnknownPipeline(name, sorted(mp.pipelines))
     settings = spark_settings(project_table(Path.cwd()), os.environ, master, spark_conf or ())
+    if drop_old:
+        confirm(f"drop the version of {name} that is replaced, with its table", yes=yes)
     pipeline = mp.pipelines[name].using(settings)
     with progress() as shown:
 
@@ -146,11 +150,14 @@ def rollback(
 def drop(
     name: Name,
     version: Annotated[int, typer.Option(min=1, help="Which; never the active one.")],
+    yes: options.Yes = False,
     url: options.Url = None,
     schema: options.Schema = sql.DEFAULT_SCHEMA,
 ) -> None:
     """Drop a version: its table, its checkpoint and what is known of it."""
     with open_log(url, schema).connect() as conn:
+        admin.refuse_undroppable(conn, schema, name, version)
+        confirm(f"drop version {version} of {name}, with its table", yes=yes)
         admin.drop(conn, schema, name, version)
     typer.echo(f"dropped {name} version {version}")
 
@@ -193,9 +200,9 @@ def print_table(found: list[PipelineStatus]) -> None:
     for status in found:
         label = f"{status.name} v{status.version}"
         if status.phases_ms and status.state != "kept":
-            out.print(shortened(f"{label}: {phases(status.phases_ms)}", out.width))
+            out.print(fitted(f"{label}: {phases(status.phases_ms)}", out.width))
         if status.last_error is not None:
-            out.print(shortened(f"{label}: {status.last_error}", out.width), style="red")
+            out.print(fitted(f"{label}: {status.last_error}", out.width), style="red")
 
 
 def phases(phases_ms: dict[str, float]) -> str:
@@ -209,7 +216,7 @@ def _cells(status: PipelineStatus) -> list[str]:
     behind = duration(status.lag_seconds) if status.lag_messages else "-"
     checkpoint = str(status.checkpoint or "-").replace(":9223372036854775807", ":*")
     return [
-        shortened(status.name, 20), f"{status.version}{'*' if status.is_active else ''}",
+        fitted(status.name, 20), f"{status.version}{'*' if status.is_active else ''}",
         status.state, checkpoint, "-" if status.state == "kept" else lag, behind,
         f"{status.rows_per_second:,.0f}", f"{status.batches_per_second:,.1f}",
     ]  # fmt: skip

@@ -9,8 +9,9 @@ import typer
 
 from milepost import sql
 from milepost.cli import options, segments
+from milepost.cli.confirm import confirm
 from milepost.cli.database import open_log
-from milepost.cli.output import console, count, duration, print_json, shortened
+from milepost.cli.output import console, count, duration, fitted, print_json
 from milepost.cli.read import parse_start
 from milepost.cli.run import load
 from milepost.errors import ResetNeedsApplication, UnknownProcessor
@@ -124,6 +125,7 @@ def reset(
         typer.Option("--app", metavar="MODULE:NAME", help="Where its reset handlers are: app:mp."),
     ] = None,
     version: Version = None,
+    yes: options.Yes = False,
     url: options.Url = None,
     schema: options.Schema = sql.DEFAULT_SCHEMA,
 ) -> None:
@@ -139,8 +141,10 @@ def reset(
         key = admin.find(conn, schema, name, version)
         if application is None and admin.has_reset_handlers(conn, schema, key):
             raise ResetNeedsApplication(name)
+        label = f"{key.processor} version {key.version}"
+        confirm(f"move the checkpoint of {label} to {to}", yes=yes)
         position = restart(conn, mp.connect, schema, key, start, handlers)
-    typer.echo(f"{key.processor} version {key.version} goes on after {position}")
+    typer.echo(f"{label} goes on after {position}")
 
 
 @app.command()
@@ -192,7 +196,7 @@ def print_table(found: list[ProcessorStatus]) -> None:
     out.print(table)
     for status in found:
         if status.last_error is not None:
-            out.print(shortened(f"{status.name}: {status.last_error}", out.width), style="red")
+            out.print(fitted(f"{status.name}: {status.last_error}", out.width), style="red")
         if status.dead_letters:
             parked = f", {count(status.parked_keys, 'key')} parked" if status.parked_keys else ""
             out.print(f"{status.name}: {count(status.dead_letters, 'dead letter')}{parked}")
@@ -209,7 +213,7 @@ def _cells(status: ProcessorStatus) -> list[str]:
     checkpoint = str(status.checkpoint or "-").replace(":9223372036854775807", ":*")
     return [
         f"{status.name}{version}", status.state, checkpoint, lag, behind, f"{status.rate:,.0f}/s",
-        shortened(status.owner or "-", 24),
+        fitted(status.owner or "-", 24),
     ]  # fmt: skip
 
 

@@ -11,8 +11,9 @@ import typer
 
 from milepost import sql
 from milepost.cli import options
+from milepost.cli.confirm import confirm
 from milepost.cli.database import open_log
-from milepost.cli.output import console, count, duration, print_json, shortened
+from milepost.cli.output import console, count, duration, fitted, print_json
 from milepost.queue import admin
 from milepost.records import Job, Verdict
 
@@ -94,7 +95,7 @@ def show(
         print_json(document)
         return
     for fact, value in document.items():
-        typer.echo(f"{fact:13} {shortened('-' if value is None else str(value), _WIDTH)}")
+        typer.echo(f"{fact:13} {fitted('-' if value is None else str(value), _WIDTH)}")
 
 
 @app.command()
@@ -174,13 +175,16 @@ def drop(
     ids: Annotated[list[int] | None, typer.Argument(metavar="[ID...]")] = None,
     every: Annotated[bool, typer.Option("--all", help="Every dead job.")] = False,
     channel: Channel = None,
+    yes: options.Yes = False,
     url: options.Url = None,
     schema: options.Schema = sql.DEFAULT_SCHEMA,
     as_json: options.AsJson = False,
 ) -> None:
     """Delete dead jobs."""
-    with open_log(url, schema).connect() as conn, conn.transaction():
+    with open_log(url, schema).connect() as conn:
         chosen = _chosen(ids, every=every) or admin.dead_ids(conn, schema, channel)
+        if chosen:
+            confirm(f"delete {count(len(chosen), 'dead job')} for good", yes=yes)
         dropped = set(admin.drop(conn, schema, chosen))
     verdicts = [Verdict.DONE if id_ in dropped else Verdict.GONE for id_ in chosen]
     _print_verdicts(chosen, verdicts, {Verdict.DONE: "dropped"}, as_json=as_json)
@@ -193,6 +197,7 @@ def purge(
         StatusName | None,
         typer.Option(help="In this status. Without: what waits, ready or scheduled."),
     ] = None,
+    yes: options.Yes = False,
     url: options.Url = None,
     schema: options.Schema = sql.DEFAULT_SCHEMA,
     as_json: options.AsJson = False,
@@ -200,6 +205,7 @@ def purge(
     """Delete what is in a channel; what runs is left alone."""
     statuses: list[admin.Status] = [status] if status else ["ready", "scheduled"]
     with open_log(url, schema).connect() as conn:
+        confirm(f"delete every job of {channel} that is {' or '.join(statuses)}", yes=yes)
         deleted = admin.purge(conn, schema, channel, statuses)
     if as_json:
         print_json({"deleted": deleted})
@@ -244,10 +250,10 @@ def _print_jobs(found: list[JobStatus]) -> None:
         if job.failures:
             parts.append(f"{job.failures} of {job.max_attempts} failures")
         parts.append(str(readable(job.content)))
-        text = shortened(", ".join(parts), max(out.width, _WIDTH) - 19)
+        text = fitted(", ".join(parts), max(out.width, _WIDTH) - 19)
         out.print(f"{job.id:>8} {job.status:9} {text}", soft_wrap=True)
         if job.last_error is not None:
-            error = shortened(job.last_error, max(out.width, _WIDTH) - 9)
+            error = fitted(job.last_error, max(out.width, _WIDTH) - 9)
             out.print(f"         {error}", style="red", soft_wrap=True)
 
 

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import importlib
-import logging
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from milepost.app import Milepost
+from milepost.cli.database import say_embedded
+from milepost.cli.logs import LogFormat, failures_logged, log, set_up_logging
 from milepost.cli.output import say
 from milepost.errors import AppNotFound
 from milepost.pipeline.settings import project_table, spark_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from milepost.processors.group import Runnable
 
 
 def command(
@@ -52,26 +59,36 @@ def command(
         Literal["debug", "info", "warning", "error"],
         typer.Option(help="debug shows a line a batch, info one at every change of state."),
     ] = "info",
+    log_format: Annotated[
+        LogFormat,
+        typer.Option(envvar="MILEPOST_LOG_FORMAT", help="json: each line of the log is an object."),
+    ] = "text",
 ) -> None:
     """Run an application's processors, pipelines and workers until SIGTERM or Ctrl-C; what is in
     hand is finished."""
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=log_level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s %(message)s",
-    )
-    mp = load(application)
-    if not (members := mp.members()):
+    set_up_logging(log_level, log_format)
+    is_json = log_format == "json"
+    tell = log.info if is_json else say
+    with failures_logged() if is_json else nullcontext():
+        mp = load(application, tell)
+        spark = spark_settings(project_table(Path.cwd()), os.environ, master, spark_conf or ())
+        names = [member.name for member in runnable(application, mp, only)]
+        with mp.connect():  # fails where there is no server, or no schema
+            tell(f"running {', '.join(names)}")
+        mp.run(only or None, until, stop_seconds, spark=spark)
+
+
+def runnable(application: str, mp: Milepost, only: list[str] | None) -> list[Runnable]:
+    """What is to be run, or an error that says what could be."""
+    if not mp.members():
         raise AppNotFound(
             f"{application} has no processors, pipelines, workers or schedules. Make one with "
             "@mp.processor(...), @mp.pipeline(...) or @mp.worker(...)."
         )
-    say(f"running {', '.join(only or [member.name for member in members])}")
-    spark = spark_settings(project_table(Path.cwd()), os.environ, master, spark_conf or ())
-    mp.run(only or None, until, stop_seconds, spark=spark)
+    return mp.members(only or None)
 
 
-def load(application: str) -> Milepost:
+def load(application: str, tell: Callable[[str], None] = say) -> Milepost:
     """The Milepost instance that `module:name` names, with the current directory importable."""
     module_name, _, name = application.partition(":")
     if not module_name or not name:
@@ -91,4 +108,6 @@ def load(application: str) -> Milepost:
     if not isinstance(found, Milepost):
         kind = "nothing" if found is None else f"a {type(found).__name__}"
         raise AppNotFound(f"{application} is {kind}, expected a Milepost instance.")
+    if found.embedded_directory is not None:
+        say_embedded(found.embedded_directory, tell)
     return found

@@ -10,7 +10,7 @@ import typer
 from milepost import sql
 from milepost.cli import options
 from milepost.cli.database import open_log
-from milepost.cli.output import console, duration, print_json, shortened
+from milepost.cli.output import console, duration, fitted, print_json
 from milepost.processors import admin
 from milepost.processors.segmented import operator
 from milepost.processors.segmented.listing import list_segments
@@ -123,7 +123,7 @@ def _print_table(name: str, found: list[SegmentStatus]) -> None:
     for status in found:
         if status.last_error is not None:
             text = f"segment {status.id}: {status.last_error}"
-            out.print(shortened(text, out.width), style="red")
+            out.print(fitted(text, out.width), style="red")
 
 
 def _cells(status: SegmentStatus) -> list[str]:
@@ -132,5 +132,5 @@ def _cells(status: SegmentStatus) -> list[str]:
     behind = duration(status.lag_seconds) if status.lag_messages else "-"
     return [
         str(status.id), f"{status.mask:b}", checkpoint, f"{status.lag_messages:,}", behind,
-        str(status.epoch), shortened(owner, 24),
+        str(status.epoch), fitted(owner, 24),
     ]  # fmt: skip

@@ -10,6 +10,8 @@ from milepost import sql
 from milepost.cli import doctor, options, pipelines, processors, queue
 from milepost.cli.database import open_log
 from milepost.cli.output import print_json
+from milepost.health import Limits
+from milepost.health.describe import log_checks
 from milepost.pipeline.admin import list_pipelines
 from milepost.processors import admin
 from milepost.queue import admin as queue_admin
@@ -26,19 +28,19 @@ def command(
         found = admin.list_processors(conn, schema)
         spark = list_pipelines(conn, schema)
         jobs = queue_admin.summary(conn, schema)
-    diagnosis = mp.diagnose()
+    diagnosis, limits = mp.diagnose(), Limits()
     if as_json:
         print_json(
             {
-                "log": doctor.as_document(diagnosis, diagnosis.problems(10.0)),
+                "log": doctor.as_document(diagnosis, diagnosis.problems(limits.warn_seconds)),
                 "processors": [processors.as_document(status) for status in found],
                 "pipelines": [pipelines.as_document(status) for status in spark],
                 "queue": asdict(jobs),
             }
         )
         return
-    for area, text in doctor.fact_lines(diagnosis):
-        typer.echo(f"{area:8} {text}")
+    for check in log_checks(diagnosis, limits):
+        typer.echo(f"{check.name:8} {check.detail}")
     typer.echo()
     processors.print_table(found)
     if spark:

@@ -11,7 +11,7 @@ from psycopg.rows import class_row
 from milepost import sql
 from milepost.checkpoints import CheckpointKey
 from milepost.db import translated
-from milepost.errors import UnknownPipeline, VersionInUse
+from milepost.errors import UnknownPipeline, UnknownVersion, VersionInUse
 from milepost.pipeline import versions
 from milepost.processors.admin import COUNT_UP_TO
 from milepost.records import Position
@@ -47,6 +47,7 @@ class PipelineStatus:
     last_error_at: datetime | None
     built_at: datetime | None
     updated_at: datetime | None
+    silent_seconds: float  # since it last reported
 
     @property
     def checkpoint(self) -> Position | None:
@@ -55,9 +56,11 @@ class PipelineStatus:
         return Position(self.transaction_id, self.position)
 
 
-def list_pipelines(conn: Connection, schema: str, name: str | None = None) -> list[PipelineStatus]:
+def list_pipelines(
+    conn: Connection, schema: str, name: str | None = None, count_up_to: int = COUNT_UP_TO
+) -> list[PipelineStatus]:
     """Every version of every pipeline, or of one."""
-    parameters = {"name": name, "count_up_to": COUNT_UP_TO}
+    parameters = {"name": name, "count_up_to": count_up_to}
     with translated(schema), conn.cursor(row_factory=class_row(PipelineStatus)) as cursor:
         return cursor.execute(sql.query("pipeline_list", schema), parameters).fetchall()
 
@@ -94,6 +97,15 @@ def roll_back(
     if answer != "swapped":
         raise VersionInUse(name, chosen, f"was not swapped in ({answer}): look again")
     return current or 0, chosen
+
+
+def refuse_undroppable(conn: Connection, schema: str, name: str, version: int) -> None:
+    """A version that is not there, or that is shown; `drop` looks again, under its lock."""
+    found = {status.version: status for status in find(conn, schema, name)}
+    if version not in found:
+        raise UnknownVersion(name, version, sorted(found))
+    if found[version].is_active:
+        raise VersionInUse(name, version, versions.IS_SHOWN)
 
 
 def drop(conn: Connection, schema: str, name: str, version: int) -> None:

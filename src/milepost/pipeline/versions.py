@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from milepost.pipeline.definition import PipelineOptions
 
 Swap: TypeAlias = Literal["swapped", "behind", "changed", "missing"]
+IS_SHOWN = "is the active one, which its target shows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,4 +175,4 @@ def drop(conn: Connection, key: CheckpointKey, schema: str) -> None:
         there_are = [v.version for v in load_versions(conn, name, schema)]
         raise UnknownVersion(name, version, there_are)
     if answer == "active":
-        raise VersionInUse(name, version, "is the active one, which its target shows")
+        raise VersionInUse(name, version, IS_SHOWN)

@@ -43,6 +43,7 @@ class ProcessorStatus:
     segments: int | None
     parked_keys: int
     is_replaying: bool  # it handles again what it had handled before a reset
+    silent_seconds: float  # since it last reported
 
     @property
     def checkpoint(self) -> Position | None:
@@ -52,9 +53,9 @@ class ProcessorStatus:
 
 
 def list_processors(
-    conn: Connection, schema: str, name: str | None = None
+    conn: Connection, schema: str, name: str | None = None, count_up_to: int = COUNT_UP_TO
 ) -> list[ProcessorStatus]:
-    parameters = {"name": name, "count_up_to": COUNT_UP_TO}
+    parameters = {"name": name, "count_up_to": count_up_to}
     with translated(schema), conn.cursor(row_factory=class_row(ProcessorStatus)) as cursor:
         return cursor.execute(sql.query("processor_list", schema), parameters).fetchall()
 

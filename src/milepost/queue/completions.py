@@ -18,7 +18,7 @@ import psycopg
 from milepost.queue.bell import Bell
 from milepost.queue.endings import tell
 from milepost.queue.link import LinkEnded
-from milepost.queue.outcome import unacceptable
+from milepost.queue.outcome import Kind, unacceptable
 from milepost.queue.take import complete
 from milepost.records import Verdict
 
@@ -126,6 +126,9 @@ class Completions:
 
     def _tell(self, batch: list[Ending]) -> None:
         told = self.link.run(lambda conn: list(tell(conn, batch, self.link.schema)))
+        for ending, verdict in told:
+            if ending.kind is Kind.FAIL and verdict is Verdict.DONE:
+                log_failure(ending)
         self._told((ending.job, verdict) for ending, verdict in told)
 
     def _told(self, told: Iterable[tuple[TakenJob, Verdict]]) -> None:
@@ -139,3 +142,21 @@ class Completions:
                     self.link.name, job.id, job.attempt, verdict,
                 )  # fmt: skip
         self.on_told()
+
+
+def log_failure(ending: Ending) -> None:
+    """One line, without the job's content; of the error its first line, which says what."""
+    job = ending.job
+    lines = (ending.error or "").strip().splitlines()
+    error = lines[0] if lines else "no error was given"
+    if ending.is_dead:
+        log.error(
+            "job=%s channel=%s attempt=%s failures=%s dead: %s",
+            job.id, job.channel, job.attempt, job.failures + 1, error,
+        )  # fmt: skip
+        return
+    delay = 0.0 if ending.delay is None else ending.delay.total_seconds()
+    log.warning(
+        "job=%s channel=%s attempt=%s failures=%s retry_seconds=%.3f failed: %s",
+        job.id, job.channel, job.attempt, job.failures + 1, delay, error,
+    )  # fmt: skip

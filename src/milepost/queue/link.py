@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from milepost.db import Connection
 
 RECONNECT = Retry(first_seconds=0.1, longest_seconds=10.0)
+RECOVERED = "MP090"
 T = TypeVar("T")
 log = logging.getLogger("milepost.queue")
 
@@ -74,6 +75,13 @@ class Link:
             raise LinkEnded from error
 
 
+def log_recovered(notice: psycopg.errors.Diagnostic) -> None:
+    """An attempt whose worker did not live to say that it failed; see recover_expired.sql."""
+    if notice.sqlstate == RECOVERED:
+        level = logging.ERROR if notice.message_detail == "dead" else logging.WARNING
+        log.log(level, "%s", notice.message_primary)
+
+
 def log_loss(name: str, losses: int, error: psycopg.OperationalError) -> None:
     log.warning("worker=%s try=%s lost the server: %s", name, losses, error)
 
@@ -81,7 +89,9 @@ def log_loss(name: str, losses: int, error: psycopg.OperationalError) -> None:
 def connect(url: str, name: str, *, is_pooled: bool) -> Connection:
     application_name = f"milepost {name}"[:63]
     if is_pooled:
-        return db.connect_pooled(url, application_name=application_name)
-    conn = db.connect(url, application_name=application_name)
-    db.detect_dead_peers(conn)
+        conn = db.connect_pooled(url, application_name=application_name)
+    else:
+        conn = db.connect(url, application_name=application_name)
+        db.detect_dead_peers(conn)
+    conn.add_notice_handler(log_recovered)
     return conn

@@ -67,6 +67,12 @@ class Ending:
     error: str | None = None
     is_final: bool = False
 
+    @property
+    def is_dead(self) -> bool:
+        """Whether the job is set aside as dead by this, as the server decides it too."""
+        is_last = self.job.failures + 1 >= self.job.max_attempts
+        return self.kind is Kind.FAIL and (self.is_final or is_last)
+
 
 def ending_of_return(job: TakenJob, result: object) -> Ending:
     if isinstance(result, Defer):

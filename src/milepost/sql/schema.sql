@@ -1792,9 +1792,10 @@ CREATE FUNCTION milepost.recover_expired(max_count integer DEFAULT 1000) RETURNS
     AS $$
 #variable_conflict use_column
 declare
-  number bigint;
+  number bigint := 0;
+  taken_back record;
 begin
-  with recovered as (
+  for taken_back in
     update "milepost".jobs as j
     set status = case
         when j.is_cancelled then 'cancelled'
@@ -1818,9 +1819,16 @@ begin
       for update skip locked
     ) as expired
     where j.id = expired.id
-    returning 1
-  )
-  select count(*) from recovered into number;
+    returning j.id, j.channel, j.attempt, j.failures, j.status, j.last_error
+  loop
+    number := number + 1;
+    if taken_back.status <> 'cancelled' then
+      raise notice 'job=% channel=% attempt=% failures=% %: %',
+        taken_back.id, taken_back.channel, taken_back.attempt, taken_back.failures,
+        case taken_back.status when 'dead' then 'dead' else 'failed' end, taken_back.last_error
+        using errcode = 'MP090', detail = taken_back.status::text;
+    end if;
+  end loop;
   return number;
 end;
 $$;

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
+import re
+import struct
 import subprocess
 import sys
+import termios
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +19,7 @@ from tests.integration.cli import zygote
 
 # What this machine says about databases must not reach the command under test.
 _FOREIGN = ("PG", "MILEPOST_")
+_STYLES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,28 @@ class Cli:
             stderr=subprocess.PIPE,
             text=True,
         )
+
+    def run_on_terminal(self, *arguments: str, answer: str = "", columns: int = 80) -> Result:
+        """With a terminal for all three streams, on which `answer` is typed; what it shows, without
+        colours."""
+        ours, its = pty.openpty()
+        fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        os.write(ours, answer.encode())
+        process = subprocess.Popen(
+            [sys.executable, "-W", "error", "-m", "milepost.cli", *arguments],
+            env=self._environment() | {"TERM": "xterm"},
+            stdin=its,
+            stdout=its,
+            stderr=its,
+        )
+        os.close(its)
+        shown = b""
+        with suppress(OSError):  # which is how Linux says that the other end is closed
+            while chunk := os.read(ours, 1 << 16):
+                shown += chunk
+        os.close(ours)
+        text = _STYLES.sub("", shown.decode().replace("\r\n", "\n"))
+        return Result(process.wait(timeout=60), text, "")
 
     def start_in_background(self, *arguments: str) -> subprocess.Popen[str]:
         """As a script starts what it does not wait for: with SIGINT ignored."""

@@ -1,28 +1,13 @@
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
-import pytest
 
 from milepost.embedded import EmbeddedServer
 from tests.integration.cli.command import Cli
-from tests.server import memory
 
 NO_URL = Cli("")
-
-
-@pytest.fixture
-def directory() -> Iterator[Path]:
-    place = Path(tempfile.mkdtemp(prefix="milepost-cli-", dir=memory()))
-    place.chmod(0o755)  # as root, the server runs as another user
-    yield place
-    EmbeddedServer(place).stop()
-    shutil.rmtree((place / "postgres").resolve(), ignore_errors=True)
-    shutil.rmtree(place)
 
 
 def test_the_embedded_server_is_started_found_and_stopped(directory: Path) -> None:

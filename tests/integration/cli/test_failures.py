@@ -10,9 +10,9 @@ from tests.integration.cli.command import Cli, Result
 SECRET = "s3cr3t"  # noqa: S105
 
 
-def is_one_error_line(result: Result) -> bool:
+def is_one_error_line(result: Result, code: int = 1) -> bool:
     lines = result.stderr.splitlines()
-    return result.code == 1 and len(lines) == 1 and lines[0].startswith("error: ")
+    return result.code == code and len(lines) == 1 and lines[0].startswith("error: ")
 
 
 @pytest.mark.parametrize("command", ["read", "rebase"])
@@ -48,12 +48,13 @@ def test_a_database_newer_than_the_code_is_refused(
     ],
 )
 @pytest.mark.parametrize("debug", [False, True])
-def test_a_password_is_never_shown(url: str, debug: bool) -> None:
+@pytest.mark.parametrize(("command", "code"), [("read", 1), ("doctor", 2)])
+def test_a_password_is_never_shown(url: str, debug: bool, command: str, code: int) -> None:
     """Neither where there is no server, nor where libpq would quote what it cannot parse."""
-    result = Cli(url, {"MILEPOST_DEBUG": "1"} if debug else {}).run("doctor")
-    assert (result.code, result.stdout) == (1, "")
+    result = Cli(url, {"MILEPOST_DEBUG": "1"} if debug else {}).run(command)
+    assert (result.code, result.stdout) == (code, "")
     assert SECRET not in result.stderr
-    assert "Traceback" in result.stderr if debug else is_one_error_line(result)
+    assert "Traceback" in result.stderr if debug else is_one_error_line(result, code)
 
 
 @pytest.mark.parametrize("order", ["append"])

@@ -64,7 +64,7 @@ def test_reset_puts_the_checkpoint_where_it_is_told(
     cli: Cli, positions: list[Position], to: str, expected: str | None
 ) -> None:
     run(cli, "lenient")
-    assert cli.run("processors", "reset", "lenient", "--to", to).code == 0
+    assert cli.run("processors", "reset", "lenient", "--to", to, "--yes").code == 0
     assert listed(cli, "lenient")["position"] == (expected or str(positions[-1]))
 
 
@@ -89,7 +89,7 @@ def test_dead_letters_are_listed_shown_retried_and_dropped(
     run(cli, "lenient")
     (again,) = cli.run("dead-letters", "list", "--json").document()
     assert again["attempts"] == letter["attempts"] + 1
-    assert cli.run("dead-letters", "drop", number).stdout == "dropped 1 dead letter\n"
+    assert cli.run("dead-letters", "drop", number, "--yes").stdout == "dropped 1 dead letter\n"
     assert cli.run("dead-letters", "--json").document() == []
     assert cli.run("dead-letters", "show", number).code == 1
     assert cli.run("dead-letters", "drop").code == 2
@@ -119,13 +119,31 @@ def test_pause_and_resume_reach_a_running_process_and_sigterm_ends_it(
 def test_status_and_the_table_fit_80_columns(cli: Cli, positions: list[Position]) -> None:
     run(cli, "lenient")
     for arguments in (["status"], ["processors"], ["dead-letters"]):
-        output = cli.run(*arguments).stdout
+        output = cli.run_on_terminal(*arguments).stdout
         assert "lenient" in output
         assert max(map(len, output.splitlines())) <= 80
     document = cli.run("status", "--json").document()
     assert document["log"]["ok"] is True
     assert [p["name"] for p in document["processors"]] == ["lenient"]
     assert "lag_messages" in cli.run("processors", "show", "lenient").stdout
+
+
+def test_a_table_in_a_pipe_is_not_cut(
+    cli: Cli, conn: Connection, positions: list[Position]
+) -> None:
+    run(cli, "lenient")
+    error = "ValueError: " + "a bad order, " * 40 + "that is all"
+    owner = "host-with-a-very-long-name.example:12345:abcdef"
+    conn.execute("update milepost.dead_letters set error = %s", (error,))
+    conn.execute("update milepost.processors set owner = %s, last_error = %s", (owner, error))
+    head, row = cli.run("dead-letters").stdout.splitlines()
+    assert (head.split()[-1], row.endswith(error)) == ("error", True)
+    head, row, below, *_ = cli.run("processors").stdout.splitlines()
+    assert (row.split()[-1], below) == (owner, f"lenient: {error}")
+    for command in ("dead-letters", "processors"):
+        shown = cli.run_on_terminal(command, columns=100).stdout
+        assert max(map(len, shown.splitlines())) <= 100
+        assert "…" in shown
 
 
 @pytest.mark.parametrize(

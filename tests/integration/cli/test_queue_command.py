@@ -63,7 +63,7 @@ def test_run_works_on_jobs_and_dead_ones_are_retried_and_dropped(
     assert [job["id"] for job in jobs(cli, "--status", "ready")] == [first["id"]]
     again = cli.run("queue", "retry", str(first["id"]))
     assert again.code == 1
-    assert cli.run("queue", "drop", "--all", "--json").document() == [
+    assert cli.run("queue", "drop", "--all", "--yes", "--json").document() == [
         {"id": second["id"], "verdict": "done"}
     ]
     assert len(jobs(cli)) == 1
@@ -74,7 +74,7 @@ def test_waiting_jobs_are_cancelled_and_purged(cli: Cli, mp: Milepost, conn: Con
     ids = mp.put(conn, *(Job("emails", n) for n in range(3)), Job("other"))
     cancelled = cli.run("queue", "cancel", str(ids[0]), "999")
     assert (cancelled.code, "cancelled" in cancelled.stdout) == (1, True)
-    assert cli.run("queue", "purge", "emails", "--json").document() == {"deleted": 2}
+    assert cli.run("queue", "purge", "emails", "--yes", "--json").document() == {"deleted": 2}
     assert [job["channel"] for job in jobs(cli)] == ["other"]
 
 

@@ -41,6 +41,12 @@ def test_replication_copies_what_another_log_said(conn: Connection) -> None:
     assert conn.execute("select transaction_id from milepost.messages").fetchall() == [(2**40,)]
 
 
+def test_a_message_can_be_corrected(conn: Connection, mp: Milepost) -> None:
+    append(conn, Message("T", {"n": 1}))
+    conn.execute("""update milepost.messages set data = '{"n": 2}'""")
+    assert [message.data for message in mp.read()] == [{"n": 2}]
+
+
 @append_order
 @pytest.mark.parametrize("named", [[7], [-5], [9, 7, -5]])
 def test_rebase_repairs_what_was_written_before_it_was_refused(

@@ -5,15 +5,30 @@ from dataclasses import replace
 import pytest
 
 from milepost import Position
-from milepost.cli.doctor import as_document, fact_lines, holder_lines
+from milepost.cli.doctor import as_document, check_document, holder_lines, people
+from milepost.health import Check, Limits
+from milepost.health.describe import log_checks
 from milepost.log import Horizon
-from milepost.log.diagnosis import Contents, Diagnosis, Holder, Server
+from milepost.log.diagnosis import (
+    Contents,
+    Diagnosis,
+    Holder,
+    LockSession,
+    Problem,
+    Server,
+    Unseen,
+    without_ending,
+)
 
 SERVER = Server("18.4", "shop", "me", is_standby=False, is_notifying=True, sees_all_sessions=True)
 HELD = Horizon(Position(0, 42), is_held=True)
 CONTENTS = Contents("append", 43, True, Position(0, 43), 2.0)
 HOLDER = Holder(7, None, "app", "me", "shop", "idle in transaction", 34.0, "select 1", "end(7)")
 PREPARED = replace(HOLDER, pid=None, prepared="gid", application=None, query=None, age_seconds=5.0)
+IDLE = LockSession(71, "pg_dump", "me", "shop", "idle in transaction", 40.0, "copy", None, [])
+WAITING = replace(
+    IDLE, pid=80, application="app", state="active", waited_seconds=34.0, blocked_by=[71]
+)
 HEALTHY = Diagnosis("milepost", 2, 2, SERVER, CONTENTS, replace(HELD, is_held=False))
 
 
@@ -33,11 +48,86 @@ def test_the_oldest_holder_decides_whether_it_is_too_long(warn_seconds: float) -
     assert areas(diagnosis, warn_seconds) == (["horizon"] if warn_seconds <= 34 else [])
 
 
-def test_a_holder_of_unknown_age_is_no_problem_by_itself() -> None:
-    hidden = replace(HOLDER, age_seconds=None, state=None)
+@pytest.mark.parametrize("state", [None, "disabled"])
+def test_a_holder_of_unknown_age_is_unknown_and_names_the_grant(state: str | None) -> None:
+    hidden = replace(HOLDER, age_seconds=None, state=state)
     diagnosis = replace(HEALTHY, horizon=HELD, holders=(hidden,))
-    assert (diagnosis.held_seconds, areas(diagnosis, 0)) == (None, [])
-    assert ("horizon", "0:42, held by 1 transaction") in list(fact_lines(diagnosis))
+    (problem,) = diagnosis.problems(3600)
+    assert (problem.area, problem.is_unknown) == ("horizon", True)
+    assert problem.remedy == "grant pg_read_all_stats to me"
+    (check,) = [c for c in log_checks(diagnosis, Limits()) if c.name == "horizon"]
+    assert (check.state, check.detail) == ("unknown", "0:42, held by 1 transaction")
+
+
+def test_transactions_that_are_not_even_listed_are_unknown() -> None:
+    diagnosis = replace(HEALTHY, hidden_transactions=2)
+    (problem,) = diagnosis.problems(3600)
+    assert (problem.area, problem.is_unknown, "2 transactions" in problem.what) == (
+        "horizon", True, True,
+    )  # fmt: skip
+
+
+def test_a_lock_outside_of_any_transaction_is_a_problem_however_young() -> None:
+    lasting = replace(HOLDER, age_seconds=None, state="idle")
+    (problem,) = replace(HEALTHY, horizon=HELD, holders=(lasting,)).problems(3600)
+    assert (problem.area, problem.is_unknown, "pid 7" in problem.what) == ("horizon", False, True)
+
+
+def test_an_appender_that_commits_as_it_is_looked_at_holds_nothing() -> None:
+    """Its lock was seen and its transaction was not any more; a later look knows better."""
+    ending = replace(HOLDER, age_seconds=None, state="idle")
+    lasting = replace(ending, pid=8)
+    looks = iter([(HOLDER, ending, lasting), (lasting,), (ending, lasting), (lasting,)])
+    assert without_ending(lambda: next(looks)) == (HOLDER, lasting)
+
+
+def test_what_could_not_be_seen_is_unknown_in_its_area() -> None:
+    unseen = (Unseen("log", "permission denied for table messages", "grant it"),)
+    diagnosis = replace(HEALTHY, contents=None, unseen=unseen)
+    states = {check.name: check.state for check in log_checks(diagnosis, Limits())}
+    assert (states["log"], states["horizon"]) == ("unknown", "ok")
+
+
+@pytest.mark.parametrize(("warn_seconds", "expected"), [(34, ["locks"]), (35, [])])
+def test_who_waits_for_a_lock_for_too_long_is_a_problem_of_who_blocks(
+    warn_seconds: float, expected: list[str]
+) -> None:
+    diagnosis = replace(HEALTHY, locks=(WAITING, IDLE))
+    assert areas(diagnosis, warn_seconds) == expected
+    for problem in diagnosis.problems(warn_seconds):
+        assert problem.remedy == "let that end, or: select pg_terminate_backend(71)"
+
+
+def test_who_blocks_is_listed_before_who_waits() -> None:
+    """The appender that waits holds the horizon too, and is older: ending it would not help."""
+    appender = replace(HOLDER, pid=80, age_seconds=3600.0)
+    diagnosis = replace(HEALTHY, horizon=HELD, holders=(appender,), locks=(WAITING, IDLE))
+    assert [lines[0] for lines in people(diagnosis)] == [
+        "blocks others: pid 71, application pg_dump",
+        "waits 34 s for pid 71: pid 80, application app",
+    ]
+    assert [lines[-1] for lines in people(diagnosis)] == [
+        "end it: select pg_terminate_backend(71)",
+        "query: copy",
+    ]
+
+
+def test_what_a_hidden_session_runs_is_not_shown() -> None:
+    hidden = replace(HOLDER, age_seconds=None, state=None, query="<insufficient privilege>")
+    assert not any("privilege" in line for line in holder_lines(hidden, "shop"))
+
+
+def test_a_check_is_unknown_only_if_nothing_worse_is_known() -> None:
+    unknown = Problem("queue", "w", "r", is_unknown=True)
+    assert [
+        Check("queue", "d", problems).state
+        for problems in ((), (unknown,), (unknown, replace(unknown, is_unknown=False)))
+    ] == ["ok", "unknown", "problem"]
+    assert check_document(Check("queue", "d", (unknown,))) == {
+        "name": "queue", "state": "unknown", "detail": "d", "hint": "r",
+        "problems": [{"what": "w", "hint": "r", "is_unknown": True}],
+    }  # fmt: skip
+    assert check_document(Check("queue", "d"))["hint"] is None
 
 
 @pytest.mark.parametrize(
@@ -67,7 +157,7 @@ def test_a_restored_log_names_rebase() -> None:
 
 def test_a_prepared_transaction_is_ended_where_it_was_prepared() -> None:
     assert list(holder_lines(PREPARED, "shop")) == [
-        "prepared 'gid'",
+        "holds the horizon: prepared 'gid'",
         "user me, database shop, idle in transaction for 5.0 s",
         "end it: end(7)",
     ]

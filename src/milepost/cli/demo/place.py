@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from milepost import db, sql
 from milepost.app import Milepost
-from milepost.cli.database import open_log
-from milepost.cli.output import say
+from milepost.cli.database import open_log, say_embedded
 from milepost.db import environment_url
 from milepost.embedded import EmbeddedServer
 from milepost.errors import MilepostError
@@ -62,12 +61,12 @@ def _database(url: str | None, directory: Path) -> Iterator[str]:
     if given is not None:
         yield given
         return
+    say_embedded(directory)
     server = EmbeddedServer(directory)
     was_running = server.is_running()
     if was_running:
         yield server.start()
         return
-    say(f"starting PostgreSQL in {directory}")
     try:
         yield server.start()
     finally:

@@ -3,6 +3,9 @@
 -- are passed by. A job that has failed `max_attempts` times so far is set aside as dead: here, so
 -- that a job that kills its workers ends. One that was asked to stop has stopped. SKIP LOCKED: it is
 -- being completed or extended just now.
+--
+-- Nobody is left to say that these attempts failed, so whoever takes them back is told, by notices
+-- (of SQLSTATE MP090), and workers log them.
 create or replace function {schema}.recover_expired(max_count integer default 1000) returns bigint
 language plpgsql volatile
 set enable_seqscan = off set enable_bitmapscan = off
@@ -10,9 +13,10 @@ set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
-  number bigint;
+  number bigint := 0;
+  taken_back record;
 begin
-  with recovered as (
+  for taken_back in
     update {schema}.jobs as j
     set status = case
         when j.is_cancelled then 'cancelled'
@@ -36,9 +40,16 @@ begin
       for update skip locked
     ) as expired
     where j.id = expired.id
-    returning 1
-  )
-  select count(*) from recovered into number;
+    returning j.id, j.channel, j.attempt, j.failures, j.status, j.last_error
+  loop
+    number := number + 1;
+    if taken_back.status <> 'cancelled' then
+      raise notice 'job=% channel=% attempt=% failures=% %: %',
+        taken_back.id, taken_back.channel, taken_back.attempt, taken_back.failures,
+        case taken_back.status when 'dead' then 'dead' else 'failed' end, taken_back.last_error
+        using errcode = 'MP090', detail = taken_back.status::text;
+    end if;
+  end loop;
   return number;
 end;
 $$;

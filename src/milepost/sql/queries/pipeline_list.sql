@@ -32,7 +32,8 @@ select
   p.last_error,
   p.last_error_at,
   p.built_at,
-  c.updated_at
+  c.updated_at,
+  extract(epoch from clock_timestamp() - p.reported_at)::float8 as silent_seconds
 from {schema}.pipelines as p
 left join {schema}.checkpoints as c
   on c.processor = p.name and c.version = p.version and c.segment = 0

@@ -47,7 +47,8 @@ select
       and r.version = p.version
       and (own.transaction_id, own."position") < (r.transaction_id, r."position")
       and own.segment & r.mask & coalesce(s.mask, 0) = r.id & r.mask & coalesce(s.mask, 0)
-  ) as is_replaying
+  ) as is_replaying,
+  extract(epoch from clock_timestamp() - p.reported_at)::float8 as silent_seconds
 from {schema}.processors as p
 left join lateral (
   select each.transaction_id, each."position", each.updated_at

@@ -10,13 +10,14 @@ begin
     create trigger before_append before insert on {schema}.messages
     for each statement execute function {schema}.before_append();
   end if;
-  -- Not valid: rows that are there are not looked through, and a dump adds it behind the rows.
+  -- After the row: a trigger before it would have COPY insert row by row.
   if not exists (
-    select from pg_constraint
-    where conrelid = '{schema}.messages'::regclass and conname = 'messages_transaction_id_unnamed'
+    select from pg_trigger
+    where tgrelid = '{schema}.messages'::regclass and tgname = 'refuse_named_id'
   ) then
-    alter table {schema}.messages add constraint messages_transaction_id_unnamed
-    check (transaction_id = {schema}.transaction_id() or {schema}.refuse_named_id(transaction_id)) not valid;
+    create trigger refuse_named_id after insert on {schema}.messages
+    for each row when (new.transaction_id <> {schema}.transaction_id())
+    execute function {schema}.refuse_named_id();
   end if;
 end;
 $do$;

@@ -1,0 +1,74 @@
+"""What a long-running command writes to stderr: lines of text, or of JSON."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeAlias
+
+import psycopg
+import typer
+
+from milepost.cli.failures import in_one_line
+from milepost.errors import MilepostError
+
+LogFormat: TypeAlias = Literal["text", "json"]
+_TEXT = "%(asctime)s %(levelname)s %(name)s %(message)s"
+# A placeholder of a message, and the name it is given: `job=%s`.
+_PLACEHOLDER = re.compile(r"(?:(\w+)=)?%(?:%|[-#0 +]*\d*(?:\.\d+)?[a-zA-Z])")
+log = logging.getLogger("milepost")
+
+
+class JsonFormatter(logging.Formatter):
+    """One line each, whatever the message holds; a traceback is a field of it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        document = {
+            **fields(record),
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            document["exception"] = self.formatException(record.exc_info)
+        return json.dumps(document, default=str)
+
+
+def fields(record: logging.LogRecord) -> dict[str, Any]:
+    """The values that the message names (`job=%s`), as they were given to it."""
+    if not isinstance(record.msg, str) or not isinstance(record.args, tuple):
+        return {}
+    found = [m for m in _PLACEHOLDER.finditer(record.msg) if not m.group().endswith("%%")]
+    if len(found) != len(record.args):
+        return {}
+    pairs = zip((match.group(1) for match in found), record.args, strict=True)
+    return {name: value for name, value in pairs if name is not None}
+
+
+def set_up_logging(level: str, log_format: LogFormat) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if log_format == "json" else logging.Formatter(_TEXT))
+    logging.basicConfig(handlers=[handler], level=level.upper())
+    if log_format == "json":
+        logging.captureWarnings(True)
+
+
+@contextmanager
+def failures_logged() -> Iterator[None]:
+    """What ends the command is a line of the log too, for whoever reads nothing else."""
+    try:
+        yield
+    except (MilepostError, psycopg.Error) as error:
+        # With its traceback only for who debugs, as on a terminal.
+        trace = error if log.isEnabledFor(logging.DEBUG) else None
+        log.log(logging.ERROR, "%s", in_one_line(error), exc_info=trace)
+        raise typer.Exit(1) from error
+    except Exception as error:
+        log.exception("%s", type(error).__name__)
+        raise typer.Exit(1) from error

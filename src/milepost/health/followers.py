@@ -1,0 +1,185 @@
+"""Those who follow the log: processors, the claims on their segments, pipelines."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from psycopg.rows import class_row
+
+from milepost import sql
+from milepost.health.check import TOLD, Check, Limits, first_line, listed
+from milepost.log.diagnosis import Problem
+from milepost.pipeline.admin import PipelineStatus
+from milepost.words import count, duration
+
+if TYPE_CHECKING:
+    from milepost.db import Connection
+    from milepost.processors.admin import ProcessorStatus
+
+Follower: TypeAlias = "ProcessorStatus | PipelineStatus"
+Area: TypeAlias = Literal["processors", "pipelines"]
+BETWEEN_LOOKS_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class UnfilledClaim:
+    """A segment that nobody has claimed, of a processor of which instances run."""
+
+    processor: str
+    version: int
+    segment: int
+    instances: int
+    expired_seconds: float | None  # None: it was given back, nobody knows when
+
+
+def processors_check(found: Sequence[ProcessorStatus], limits: Limits) -> Check:
+    current = [status for status in _current(found) if status.name not in limits.ignored]
+    return Check("processors", _detail(current, "processor"), _problems(current, limits))
+
+
+def pipelines_check(found: Sequence[PipelineStatus], limits: Limits) -> Check:
+    current = [p for p in found if p.state != "kept" and p.name not in limits.ignored]
+    return Check("pipelines", _detail(current, "pipeline"), _problems(current, limits))
+
+
+def unfilled_claims(conn: Connection, schema: str) -> list[UnfilledClaim]:
+    with conn.cursor(row_factory=class_row(UnfilledClaim)) as cursor:
+        return cursor.execute(sql.query("health_claims", schema)).fetchall()
+
+
+def lasting_claims(
+    look: Callable[[], list[UnfilledClaim]], claim_seconds: float
+) -> list[UnfilledClaim]:
+    """Those that stay unfilled for so long. One that was given back does not say when, so it is
+    watched: an instance that has room takes it at its next beat."""
+    deadline = time.monotonic() + claim_seconds
+    found = look()
+    while any(_is_fresh(claim, claim_seconds) for claim in found) and time.monotonic() < deadline:
+        time.sleep(min(BETWEEN_LOOKS_SECONDS, claim_seconds))
+        still = {(c.processor, c.version, c.segment) for c in look()}
+        found = [c for c in found if (c.processor, c.version, c.segment) in still]
+    return found
+
+
+def claims_check(unfilled: Sequence[UnfilledClaim], limits: Limits) -> Check:
+    kept = [claim for claim in unfilled if claim.processor not in limits.ignored]
+    names = sorted({claim.processor for claim in kept})
+    if not kept:
+        return Check("claims", "every segment of a running processor is claimed")
+    return Check(
+        "claims",
+        f"{count(len(kept), 'segment')} unclaimed",
+        tuple(
+            _unclaimed(name, [claim for claim in kept if claim.processor == name]) for name in names
+        ),
+    )
+
+
+def _is_fresh(claim: UnfilledClaim, claim_seconds: float) -> bool:
+    return claim.expired_seconds is None or claim.expired_seconds < claim_seconds
+
+
+def _unclaimed(name: str, claims: list[UnfilledClaim]) -> Problem:
+    numbers = listed([str(claim.segment) for claim in claims])
+    segments = "segment" if len(claims) == 1 else "segments"
+    running = count(claims[0].instances, "running instance")
+    return Problem(
+        "claims",
+        f"Processor {name!r}: nobody has claimed {segments} {numbers}, with {running}",
+        f"look at their errors: milepost processors segments {name}; then restart its instances",
+    )
+
+
+def _current(found: Sequence[ProcessorStatus]) -> list[ProcessorStatus]:
+    """Without the versions that were replaced by newer ones and stopped."""
+    newest: dict[str, int] = {}
+    for status in found:
+        newest[status.name] = max(status.version, newest.get(status.name, 0))
+    return [p for p in found if p.version == newest[p.name] or p.state != "stopped"]
+
+
+def _detail(current: Sequence[Follower], noun: str) -> str:
+    if not current:
+        return f"no {noun} has run on this log"
+    states = Counter(status.state for status in current)
+    counts = ", ".join(f"{number} {state}" for state, number in states.most_common())
+    behind = max((status.lag_seconds for status in current), default=0.0)
+    return counts + (f", up to {duration(behind)} behind" if behind else ", none behind")
+
+
+def _problems(current: Sequence[Follower], limits: Limits) -> tuple[Problem, ...]:
+    failed = [p for p in current if p.state == "failed"]
+    silent = [
+        p for p in current if p.state == "silent" and p.silent_seconds >= limits.silent_seconds
+    ]
+    told = {id(status) for status in (*failed, *silent)}
+    lagging = [
+        status
+        for status in current
+        if id(status) not in told
+        and status.state != "paused"
+        and status.lag_seconds >= limits.lag_seconds
+    ]
+    return (
+        *_told(failed, "have failed", _failed),
+        *_told(silent, "are silent", _silent),
+        *_told(lagging, "are behind", _lagging),
+    )
+
+
+def _told(
+    found: Sequence[Follower], kind: str, tell: Callable[[Follower], Problem]
+) -> Iterator[Problem]:
+    """The first few one by one, the others together."""
+    yield from map(tell, found[:TOLD])
+    if more := found[TOLD:]:
+        names = listed([status.name for status in more])
+        area = _area(found[0])
+        yield Problem(area, f"{len(more)} more {area} {kind}: {names}", f"milepost {area}")
+
+
+def _failed(status: Follower) -> Problem:
+    cause = first_line(status.last_error or "no error was reported")
+    name = status.name
+    remedy = "fix the cause and start it again: milepost run MODULE:NAME"
+    if _area(status) == "processors":
+        remedy += f"; or set the message aside: milepost processors skip {name}"
+    elif _is_rebuild(status):
+        remedy = f"milepost pipelines rebuild {name} MODULE:NAME"
+    return Problem(_area(status), f"{_title(status)} has failed: {cause}", remedy)
+
+
+def _silent(status: Follower) -> Problem:
+    what = f"has not reported for {duration(status.silent_seconds)}: its process is gone or hangs"
+    again = "milepost run MODULE:NAME"
+    if _is_rebuild(status):
+        again = f"milepost pipelines rebuild {status.name} MODULE:NAME"
+    return Problem(_area(status), f"{_title(status)} {what}", f"start it again: {again}")
+
+
+def _lagging(status: Follower) -> Problem:
+    area = _area(status)
+    what = f"is {status.state} and {duration(status.lag_seconds)} behind"
+    if status.state == "stopped":
+        return Problem(area, f"{_title(status)} {what}", "start it: milepost run MODULE:NAME")
+    error = f"; last error: {first_line(status.last_error)}" if status.last_error else ""
+    remedy = f"see whether it moves: milepost {area} show {status.name}"
+    return Problem(area, f"{_title(status)} {what}{error}", remedy)
+
+
+def _title(status: Follower) -> str:
+    version = f" version {status.version}" if status.version > 1 else ""
+    return f"{_area(status)[:-1].capitalize()} {status.name!r}{version}"
+
+
+def _area(status: Follower) -> Area:
+    return "pipelines" if isinstance(status, PipelineStatus) else "processors"
+
+
+def _is_rebuild(status: Follower) -> bool:
+    """Whether it is a version that is being filled, and not shown yet."""
+    return isinstance(status, PipelineStatus) and status.built_at is None

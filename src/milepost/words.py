@@ -1,0 +1,25 @@
+"""Numbers and durations as people read them."""
+
+from __future__ import annotations
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Rounded to what matters: 0.4 s, 34 s, 5 min, 3 h, 2 d."""
+    if seconds < 10:
+        return f"{max(seconds, 0):.1f} s"
+    for size, unit, up_to in ((1, "s", 120), (60, "min", 7200), (3600, "h", 172800)):
+        if seconds < up_to:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds / 86400:.0f} d"
+
+
+def size(number: int) -> str:
+    """Of bytes."""
+    for limit, unit in ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "kB")):
+        if number >= limit:
+            return f"{number / limit:,.1f} {unit}"
+    return count(number, "byte")

@@ -1,0 +1,5 @@
+"""An application that cannot be imported."""
+
+from __future__ import annotations
+
+mp = 1 // 0
