@@ -1,0 +1,1 @@
+-- A placeholder: the number is another change's.
