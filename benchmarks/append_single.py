@@ -17,13 +17,16 @@ if TYPE_CHECKING:
 
     from benchmarks.workbench import Workbench
 
-# The statement of `append(conn, message)`. The id is random here: pgbench has no UUIDv7.
+# The statement of `append(conn, message)`; the bare table answers with its columns. The id is
+# random here: pgbench has no UUIDv7.
 _INSERT = """
 \\set number random(1, 1000)
 insert into {table} (id, topic, key, type, data, metadata)
 values (gen_random_uuid(), 'orders', 'order-' || :number, 'OrderPlaced', '{data}', '{metadata}')
-returning transaction_id, "position";
+returning {returning};
 """
+_COLUMNS = 'transaction_id, "position"'
+_FUNCTIONS = "milepost.transaction_id(), milepost.last_position()"
 _SILENT = "-c milepost.notify=off"
 _NAMES = {
     "notify": "append order, with NOTIFY",
@@ -36,8 +39,8 @@ _TARGETS = {"notify": AtLeast(0.85), "silent": AtLeast(0.85)}
 
 
 def measure(bench: Workbench) -> list[Comparison]:
-    bare_script = _script(bench, "bare.messages")
-    log = _script(bench, "milepost.messages")
+    bare_script = _script(bench, "bare.messages", _COLUMNS)
+    log = _script(bench, "milepost.messages", _FUNCTIONS)
     tps = partial(pgbench.transactions_per_second, seconds=bench.choose(2, 1))
     with bench.database("append") as url, bench.database("transaction") as other_url:
 
@@ -73,12 +76,12 @@ def measure(bench: Workbench) -> list[Comparison]:
     ]
 
 
-def _script(bench: Workbench, table: str) -> Path:
+def _script(bench: Workbench, table: str, returning: str) -> Path:
     (message,) = sample.orders(1)
     path = bench.directory / f"insert-{table}.sql"
     # json leaves a space after each colon, orjson none: pgbench would see variables.
     data, metadata = json.dumps(message.data), json.dumps(dict(message.metadata))
-    path.write_text(_INSERT.format(table=table, data=data, metadata=metadata))
+    path.write_text(_INSERT.format(table=table, data=data, metadata=metadata, returning=returning))
     return path
 
 

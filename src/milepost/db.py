@@ -18,6 +18,7 @@ from milepost.errors import (
     MilepostError,
     NotMigrated,
     ReadOnlyServer,
+    ReadOnlyTransaction,
     SchemaTooNew,
     ServerTooOld,
     UnfitPooler,
@@ -133,31 +134,61 @@ def environment_url(environ: Mapping[str, str]) -> str | None:
 
 
 @contextmanager
-def translated(schema: str) -> Iterator[None]:
-    """Our errors instead of the server's, where there is one of ours."""
+def translated(schema: str, conn: Connection | AsyncConnection | None = None) -> Iterator[None]:
+    """Our errors instead of the server's, where there is one of ours. With the connection, they
+    also say what only its session knows."""
     try:
         yield
     except psycopg.Error as exc:
-        ours = translate(exc, schema)
+        ours = translate(exc, schema, conn)
         if ours is None:
             raise
         raise ours from exc
 
 
-def translate(exc: psycopg.Error, schema: str) -> MilepostError | None:
+def translate(
+    exc: psycopg.Error, schema: str, conn: Connection | AsyncConnection | None = None
+) -> MilepostError | None:
     kind = _BY_SQLSTATE.get(exc.sqlstate or "")
     if kind is not None:
         return kind(_with_hint(exc))
     if isinstance(exc, _MISSING) and schema in str(exc):
         return NotMigrated(schema, None, sql.migrations()[-1].number)
     if isinstance(exc, pg.ReadOnlySqlTransaction):
-        return ReadOnlyServer(
-            "The server is read-only (a standby, or default_transaction_read_only): "
-            "nothing was written. Connect to the primary."
-        )
+        return _read_only(conn)
     if isinstance(exc, pg.InFailedSqlTransaction):
         return failed_transaction()
     return _unfit_pooler(exc)
+
+
+def _read_only(conn: Connection | AsyncConnection | None) -> ReadOnlyServer | ReadOnlyTransaction:
+    """The server's error is the same for all of them. It reports both settings to its clients;
+    a pooler may keep them to itself."""
+    is_standby, is_default = (
+        None if conn is None else conn.info.parameter_status(name)
+        for name in ("in_hot_standby", "default_transaction_read_only")
+    )
+    if is_standby == "on":
+        return ReadOnlyServer(
+            "The server is a standby, which is read-only: nothing was written. Connect to the "
+            "primary."
+        )
+    if is_default == "on":
+        return ReadOnlyServer(
+            "Transactions are read-only here (default_transaction_read_only is on, for the server, "
+            "the database, the role or this session): nothing was written. Connect to the primary, "
+            "or turn the setting off."
+        )
+    if is_standby == is_default == "off":
+        return ReadOnlyTransaction(
+            "The transaction is read-only (BEGIN READ ONLY, or read_only of the connection), the "
+            "server is not: nothing was written. Roll it back and begin one that may write."
+        )
+    return ReadOnlyServer(
+        "The server is read-only (a standby, or default_transaction_read_only), or the transaction "
+        "was begun read-only: nothing was written. Connect to the primary, or begin a transaction "
+        "that may write."
+    )
 
 
 def _unfit_pooler(exc: psycopg.Error) -> UnfitPooler | None:
@@ -211,7 +242,12 @@ def check_schema(conn: Connection, schema: str) -> None:
 def may_run_on(conn: Connection, schema: str, known: int) -> bool:
     """Whether code that knows so many migrations may run on a schema that has more: that of the
     next release, during an upgrade."""
-    return bool(one(conn.execute(sql.query("oldest_code", schema)).fetchone())[0] <= known)
+    return oldest_code(conn, schema) <= known
+
+
+def oldest_code(conn: Connection, schema: str) -> int:
+    """The last migration that code must know to run on this schema; 0 before migration 10."""
+    return int(one(conn.execute(sql.query("oldest_code", schema)).fetchone())[0])
 
 
 def applied_number(conn: Connection, schema: str) -> int | None:

@@ -202,7 +202,11 @@ class ConnectionUnusable(MilepostError):
 
 
 class ReadOnlyServer(MilepostError):
-    """The server or the transaction is read-only, so nothing can be appended."""
+    """The server, or the default of its transactions, is read-only: nothing was written."""
+
+
+class ReadOnlyTransaction(MilepostError):
+    """The caller's transaction was begun read-only, on a server that can be written to."""
 
 
 class UnsafeIsolation(MilepostError):

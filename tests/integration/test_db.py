@@ -85,6 +85,19 @@ def test_a_write_on_a_read_only_server_is_refused(empty_database: str) -> None:
             conn.execute("create table t (n integer)")
 
 
+def test_without_the_sessions_settings_both_reasons_to_be_read_only_are_named(
+    empty_database: str,
+) -> None:
+    with db.connect(empty_database) as conn:
+        conn.read_only = True
+        with (
+            pytest.raises(ReadOnlyServer, match="or the transaction was begun read-only"),
+            db.translated("milepost"),
+            conn.transaction(),
+        ):
+            conn.execute("create table t (n integer)")
+
+
 def test_a_statement_in_a_failed_transaction_says_so(empty_database: str) -> None:
     with db.connect(empty_database) as conn:
         conn.execute("begin")

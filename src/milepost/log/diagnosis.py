@@ -141,6 +141,7 @@ class Diagnosis:
     horizon: Horizon | None = None
     refusal: str | None = None
     holders: tuple[Holder, ...] = ()
+    oldest_code: int = 0  # the last migration that code must know to run on this schema
     hidden_transactions: int = 0  # of other users, which may hold the horizon and are not listed
     locks: tuple[LockSession, ...] = ()
     unseen: tuple[Unseen, ...] = ()
@@ -181,7 +182,7 @@ class Diagnosis:
             misfit = NotMigrated(self.schema, self.migration, self.needed_migration)
             option = "" if self.schema == sql.DEFAULT_SCHEMA else f" --schema {self.schema}"
             yield Problem("schema", _first_sentence(misfit), f"milepost migrate{option}")
-        elif self.migration > self.needed_migration:
+        elif self.needed_migration < self.oldest_code:
             newer = SchemaTooNew(self.schema, self.migration, self.needed_migration)
             yield Problem("schema", _first_sentence(newer), "pip install --upgrade milepost")
 
@@ -250,7 +251,10 @@ def diagnose(
     with limited(conn, look_seconds):
         server = _server(conn)
         migration = db.applied_number(conn, schema)
-    found = Diagnosis(schema, migration, sql.migrations()[-1].number, server)
+        oldest_code = 0 if migration is None else db.oldest_code(conn, schema)
+    found = Diagnosis(
+        schema, migration, sql.migrations()[-1].number, server, oldest_code=oldest_code
+    )
     if not found.fits:
         return found
     unseen: list[Unseen] = []

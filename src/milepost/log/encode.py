@@ -7,18 +7,16 @@ was.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
 
 from milepost.errors import InvalidMessage, PayloadTooLarge
-
-if TYPE_CHECKING:
-    from milepost.records import Message
+from milepost.records import Message
 
 DEFAULT_MAX_PAYLOAD_BYTES = 1024 * 1024
 _MAX_CHARACTERS = {"type": 255, "topic": 255, "key": 1024}
@@ -35,7 +33,20 @@ class Row(NamedTuple):
     metadata: str
 
 
+def not_a_message(given: object) -> TypeError:
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
+        advice = "Pass each of its messages as an argument of its own: append(conn, *messages)."
+    else:
+        advice = 'Pass Message("Type", data).'
+    return TypeError(
+        f"append takes messages (milepost.Message), not {type(given).__name__}: nothing was "
+        f"written. {advice}"
+    )
+
+
 def encode(message: Message, max_payload_bytes: int) -> Row:
+    if not isinstance(message, Message):
+        raise not_a_message(message)
     _check_text("type", message.type)
     _check_text("topic", message.topic)
     if message.key is not None:

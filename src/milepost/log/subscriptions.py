@@ -24,13 +24,15 @@ from milepost.handlers import (
     refuse_unfinished,
 )
 from milepost.log.append import append, begin, begin_async
+from milepost.log.encode import not_a_message
 from milepost.log.read import Selection, decode_json, recorded_message
+from milepost.records import Message
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
 
     from milepost.db import AsyncConnection, Connection, Statement
-    from milepost.records import Message, Position, RecordedMessage
+    from milepost.records import Position, RecordedMessage
 
 H = TypeVar("H", bound=Handler)
 
@@ -45,6 +47,8 @@ class Subscriber:
     takes_connection: bool
 
     def wants(self, message: Message) -> bool:
+        if not isinstance(message, Message):
+            raise not_a_message(message)
         topics, types = self.selection.topics, self.selection.types
         return (topics is None or message.topic in topics) and (
             types is None or message.type in types

@@ -83,8 +83,24 @@ begin
     coalesce(append.id, "milepost".uuid7()),
     append.topic, append.key, append.type, append.data, append.metadata
   )
-  returning transaction_id, "position" into appended;
+  returning "milepost".transaction_id(), "milepost".last_position() into appended;
   return appended;
+end;
+$$;
+
+CREATE FUNCTION milepost.append(type text, data jsonb, key text DEFAULT NULL::text, topic text DEFAULT 'default'::text, metadata jsonb DEFAULT '{}'::jsonb, id uuid DEFAULT NULL::uuid) RETURNS milepost."position"
+    LANGUAGE plpgsql
+    AS $$
+begin
+  return "milepost".append(type, data::json, key, topic, metadata::json, id);
+end;
+$$;
+
+CREATE FUNCTION milepost.append(type text, data text, key text DEFAULT NULL::text, topic text DEFAULT 'default'::text, metadata text DEFAULT '{}'::text, id uuid DEFAULT NULL::uuid) RETURNS milepost."position"
+    LANGUAGE plpgsql
+    AS $$
+begin
+  return "milepost".append(type, data::json, key, topic, metadata::json, id);
 end;
 $$;
 
@@ -146,9 +162,42 @@ begin
       coalesce(metadata, '{}')
     from accepted
     order by ordinality
-    returning transaction_id, "position"
+    returning "milepost".transaction_id() as transaction_id, "milepost".last_position() as "position"
   )
   select transaction_id, "position" from appended order by "position";
+end;
+$$;
+
+CREATE FUNCTION milepost.append_many(messages jsonb) RETURNS SETOF milepost."position"
+    LANGUAGE plpgsql
+    AS $$
+begin
+  return query select * from "milepost".append_many(messages::json);
+end;
+$$;
+
+CREATE FUNCTION milepost.append_many(messages text) RETURNS SETOF milepost."position"
+    LANGUAGE plpgsql
+    AS $$
+begin
+  return query select * from "milepost".append_many(messages::json);
+end;
+$$;
+
+CREATE FUNCTION milepost.appended_since(floor milepost."position", ids uuid[]) RETURNS SETOF milepost."position"
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+begin
+  return query
+  select m.transaction_id, m."position"
+  from "milepost".messages as m
+  where (m.transaction_id, m."position")
+      > ((appended_since.floor).transaction_id, (appended_since.floor).position)
+    and m.transaction_id >= (appended_since.floor).transaction_id
+    and m.id = any(appended_since.ids)
+  order by m.transaction_id, m."position";
 end;
 $$;
 
@@ -1004,6 +1053,10 @@ CREATE FUNCTION milepost.is_other_timeline() RETURNS boolean
     LANGUAGE sql
     RETURN COALESCE((SELECT (log.timeline <> milepost.current_timeline()) FROM milepost.log log, pg_control_system() control(pg_control_version, catalog_version_no, system_identifier, pg_control_last_modified) WHERE (log.system_identifier = control.system_identifier)), false);
 
+CREATE FUNCTION milepost.json_bytes(written json[]) RETURNS bytea[]
+    LANGUAGE sql STABLE STRICT
+    RETURN ARRAY(SELECT convert_to((one.written)::text, 'UTF8'::name) AS convert_to FROM unnest(json_bytes.written) WITH ORDINALITY one(written, number) ORDER BY one.number);
+
 CREATE FUNCTION milepost.key_hash(key text) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE WHEN (key IS NULL) THEN (0)::bigint ELSE ((('x'::text || encode(SUBSTRING(sha256(convert_to(key, 'UTF8'::name)) FROM 1 FOR 4), 'hex'::text)))::bit(32))::bigint END;
@@ -1011,6 +1064,14 @@ CREATE FUNCTION milepost.key_hash(key text) RETURNS bigint
 CREATE FUNCTION milepost.last_message(up_to milepost."position") RETURNS milepost."position"
     LANGUAGE sql
     RETURN COALESCE((SELECT ROW(messages.transaction_id, messages."position")::milepost."position" AS "row" FROM milepost.messages WHERE (ROW(messages.transaction_id, messages."position") <= ROW((last_message.up_to).transaction_id, (last_message.up_to)."position")) ORDER BY messages.transaction_id DESC, messages."position" DESC LIMIT 1), (SELECT ROW(log.removed_transaction_id, log.removed_position)::milepost."position" AS "row" FROM milepost.log));
+
+CREATE FUNCTION milepost.last_position() RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    AS $$
+begin
+  return pg_catalog.currval('"milepost".messages_position_seq'::pg_catalog.regclass);
+end;
+$$;
 
 CREATE FUNCTION milepost.leave_segments(processor text, version integer, owner text) RETURNS integer
     LANGUAGE plpgsql
@@ -1101,7 +1162,7 @@ begin
       from "milepost".%I
       where _attempt = any($1)
     ) as staged
-    cross join lateral "milepost".put_many(
+    cross join lateral "milepost".put_many_bytes(
       staged.channels, staged.contents, staged.run_ats, staged.priorities, staged.max_attempts,
       staged.unique_keys
     )
@@ -1563,16 +1624,58 @@ $$;
 CREATE FUNCTION milepost.put(channel text, content bytea, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 0, max_attempts integer DEFAULT 25, unique_key text DEFAULT NULL::text, state bytea DEFAULT NULL::bytea, keep_for interval DEFAULT NULL::interval) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
+begin
+  return "milepost".put_bytes(
+    channel, content, run_at, priority, max_attempts, unique_key, state, keep_for
+  );
+end;
+$$;
+
+CREATE FUNCTION milepost.put(channel text, content json, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 0, max_attempts integer DEFAULT 25, unique_key text DEFAULT NULL::text, state json DEFAULT NULL::json, keep_for interval DEFAULT NULL::interval) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+begin
+  return "milepost".put_bytes(
+    channel, convert_to(content::text, 'UTF8'), run_at, priority, max_attempts, unique_key,
+    convert_to(state::text, 'UTF8'), keep_for
+  );
+end;
+$$;
+
+CREATE FUNCTION milepost.put(channel text, content jsonb, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 0, max_attempts integer DEFAULT 25, unique_key text DEFAULT NULL::text, state jsonb DEFAULT NULL::jsonb, keep_for interval DEFAULT NULL::interval) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+begin
+  return "milepost".put(
+    channel, content::json, run_at, priority, max_attempts, unique_key, state::json, keep_for
+  );
+end;
+$$;
+
+CREATE FUNCTION milepost.put(channel text, content text, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 0, max_attempts integer DEFAULT 25, unique_key text DEFAULT NULL::text, state text DEFAULT NULL::text, keep_for interval DEFAULT NULL::interval) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+begin
+  return "milepost".put(
+    channel, content::json, run_at, priority, max_attempts, unique_key, state::json, keep_for
+  );
+end;
+$$;
+
+CREATE FUNCTION milepost.put_bytes(channel text, content bytea, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 0, max_attempts integer DEFAULT 25, unique_key text DEFAULT NULL::text, state bytea DEFAULT NULL::bytea, keep_for interval DEFAULT NULL::interval) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
 #variable_conflict use_column
 declare
   job_id bigint;
 begin
   -- The job that holds the key may finish between the two statements: then put again.
   loop
-    if put.unique_key is not null then
+    if put_bytes.unique_key is not null then
       select j.id into job_id
       from "milepost".jobs as j
-      where j.channel = put.channel collate "C" and j.unique_key = put.unique_key collate "C"
+      where j.channel = put_bytes.channel collate "C"
+        and j.unique_key = put_bytes.unique_key collate "C"
         and j.status in ('ready', 'scheduled', 'running');
       if found then
         return job_id;
@@ -1581,17 +1684,18 @@ begin
     -- Asked first, because counting costs more than all the rest, and few channels have a size.
     if exists (
       select from "milepost".channels as c
-      where c.name = put.channel collate "C" and c.max_size is not null
+      where c.name = put_bytes.channel collate "C" and c.max_size is not null
     ) then
-      perform "milepost".refuse_full(array[put.channel], array[1]);
+      perform "milepost".refuse_full(array[put_bytes.channel], array[1]);
     end if;
     insert into "milepost".jobs (
       channel, content, run_at, status, priority, max_attempts, unique_key, state, keep_for
     ) values (
-      put.channel, put.content, coalesce(put.run_at, clock_timestamp()),
-      case when put.run_at > clock_timestamp() then 'scheduled' else 'ready' end
+      put_bytes.channel, put_bytes.content, coalesce(put_bytes.run_at, clock_timestamp()),
+      case when put_bytes.run_at > clock_timestamp() then 'scheduled' else 'ready' end
         ::"milepost".job_status,
-      put.priority, put.max_attempts, put.unique_key, put.state, put.keep_for
+      put_bytes.priority, put_bytes.max_attempts, put_bytes.unique_key, put_bytes.state,
+      put_bytes.keep_for
     )
     on conflict (channel, unique_key)
       where unique_key is not null and status in ('ready', 'scheduled', 'running')
@@ -1607,17 +1711,72 @@ $$;
 CREATE FUNCTION milepost.put_many(channels text[], contents bytea[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], priorities integer[] DEFAULT NULL::integer[], max_attempts integer[] DEFAULT NULL::integer[], unique_keys text[] DEFAULT NULL::text[], states bytea[] DEFAULT NULL::bytea[], keep_for interval[] DEFAULT NULL::interval[]) RETURNS SETOF bigint
     LANGUAGE plpgsql
     AS $$
+begin
+  return query select "milepost".put_many_bytes(
+    channels, contents, run_ats, priorities, max_attempts, unique_keys, states, keep_for
+  );
+end;
+$$;
+
+CREATE FUNCTION milepost.put_many(channels text[], contents json[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], priorities integer[] DEFAULT NULL::integer[], max_attempts integer[] DEFAULT NULL::integer[], unique_keys text[] DEFAULT NULL::text[], states json[] DEFAULT NULL::json[], keep_for interval[] DEFAULT NULL::interval[]) RETURNS SETOF bigint
+    LANGUAGE plpgsql
+    AS $$
+begin
+  return query select "milepost".put_many_bytes(
+    channels, "milepost".json_bytes(contents), run_ats, priorities, max_attempts, unique_keys,
+    "milepost".json_bytes(states), keep_for
+  );
+end;
+$$;
+
+CREATE FUNCTION milepost.put_many(channels text[], contents jsonb[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], priorities integer[] DEFAULT NULL::integer[], max_attempts integer[] DEFAULT NULL::integer[], unique_keys text[] DEFAULT NULL::text[], states jsonb[] DEFAULT NULL::jsonb[], keep_for interval[] DEFAULT NULL::interval[]) RETURNS SETOF bigint
+    LANGUAGE plpgsql
+    AS $$
+begin
+  return query select "milepost".put_many(
+    channels, contents::json[], run_ats, priorities, max_attempts, unique_keys, states::json[],
+    keep_for
+  );
+end;
+$$;
+
+CREATE FUNCTION milepost.put_many(channels text[], contents text[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], priorities integer[] DEFAULT NULL::integer[], max_attempts integer[] DEFAULT NULL::integer[], unique_keys text[] DEFAULT NULL::text[], states text[] DEFAULT NULL::text[], keep_for interval[] DEFAULT NULL::interval[]) RETURNS SETOF bigint
+    LANGUAGE plpgsql
+    AS $$
+begin
+  return query select "milepost".put_many(
+    channels, contents::json[], run_ats, priorities, max_attempts, unique_keys, states::json[],
+    keep_for
+  );
+end;
+$$;
+
+CREATE FUNCTION milepost.put_many(channels text[], contents text, run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], priorities integer[] DEFAULT NULL::integer[], max_attempts integer[] DEFAULT NULL::integer[], unique_keys text[] DEFAULT NULL::text[], states text DEFAULT NULL::text, keep_for interval[] DEFAULT NULL::interval[]) RETURNS SETOF bigint
+    LANGUAGE plpgsql
+    AS $$
+begin
+  return query select "milepost".put_many(
+    channels, contents::text[], run_ats, priorities, max_attempts, unique_keys, states::text[],
+    keep_for
+  );
+end;
+$$;
+
+CREATE FUNCTION milepost.put_many_bytes(channels text[], contents bytea[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], priorities integer[] DEFAULT NULL::integer[], max_attempts integer[] DEFAULT NULL::integer[], unique_keys text[] DEFAULT NULL::text[], states bytea[] DEFAULT NULL::bytea[], keep_for interval[] DEFAULT NULL::interval[]) RETURNS SETOF bigint
+    LANGUAGE plpgsql
+    AS $$
 #variable_conflict use_column
 begin
-  if exists (select from unnest(put_many.unique_keys) as k where k is not null) then
+  if exists (select from unnest(put_many_bytes.unique_keys) as k where k is not null) then
     return query
-    select "milepost".put(
+    select "milepost".put_bytes(
       a.channel, a.content, a.run_at, coalesce(a.priority, 0), coalesce(a.max_attempts, 25),
       a.unique_key, a.state, a.keep_for
     )
     from unnest(
-      put_many.channels, put_many.contents, put_many.run_ats, put_many.priorities,
-      put_many.max_attempts, put_many.unique_keys, put_many.states, put_many.keep_for
+      put_many_bytes.channels, put_many_bytes.contents, put_many_bytes.run_ats,
+      put_many_bytes.priorities, put_many_bytes.max_attempts, put_many_bytes.unique_keys,
+      put_many_bytes.states, put_many_bytes.keep_for
     ) with ordinality as a (
       channel, content, run_at, priority, max_attempts, unique_key, state, keep_for, number
     )
@@ -1627,7 +1786,7 @@ begin
 
   perform "milepost".refuse_full(array_agg(asked.name), array_agg(asked.adding))
   from (
-    select name, count(*) as adding from unnest(put_many.channels) as name group by name
+    select name, count(*) as adding from unnest(put_many_bytes.channels) as name group by name
   ) as asked;
   return query
   insert into "milepost".jobs (
@@ -1638,8 +1797,9 @@ begin
     case when a.run_at > clock_timestamp() then 'scheduled' else 'ready' end::"milepost".job_status,
     coalesce(a.priority, 0), coalesce(a.max_attempts, 25), a.state, a.keep_for
   from unnest(
-    put_many.channels, put_many.contents, put_many.run_ats, put_many.priorities,
-    put_many.max_attempts, put_many.states, put_many.keep_for
+    put_many_bytes.channels, put_many_bytes.contents, put_many_bytes.run_ats,
+    put_many_bytes.priorities, put_many_bytes.max_attempts, put_many_bytes.states,
+    put_many_bytes.keep_for
   ) with ordinality as a (channel, content, run_at, priority, max_attempts, state, keep_for, number)
   order by a.number
   returning id;
@@ -2325,6 +2485,20 @@ begin
     raise exception 'the new position of a checkpoint must not be null'
       using errcode = 'null_value_not_allowed';
   end if;
+  if store_checkpoint.epoch is null then
+    raise exception 'the epoch of a checkpoint must not be null'
+      using errcode = 'null_value_not_allowed',
+      hint = 'Pass the epoch of the claim; 0, the default, without one.';
+  end if;
+  if least(
+    (store_checkpoint.new).transaction_id, (store_checkpoint.new).position,
+    (store_checkpoint.expected).transaction_id, (store_checkpoint.expected).position
+  ) < 0 then
+    raise exception 'positions are not negative: expected %, new %',
+      store_checkpoint.expected, store_checkpoint.new
+      using errcode = 'invalid_parameter_value',
+      hint = 'The beginning is (0,0). Where there is no checkpoint yet, expect null.';
+  end if;
 
   if (store_checkpoint.expected).position is null then
     insert into "milepost".checkpoints (
@@ -2741,6 +2915,10 @@ begin
   ) as expiry;
 end;
 $$;
+
+CREATE FUNCTION milepost.transaction_id() RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN (0)::bigint;
 
 CREATE FUNCTION milepost.unpark(parked_id bigint) RETURNS boolean
     LANGUAGE plpgsql

@@ -93,6 +93,42 @@ def test_a_new_position_that_is_null_is_refused(
     assert row_of(shared_conn, key) == before
 
 
+@pytest.mark.parametrize(
+    ("expected", "new"),
+    [
+        ("null", "row(0, -1)"),
+        ("null", "row(-1, 5)"),
+        ("row(0, 1)", "row(-1, 2)"),
+        ("row(0, -1)", "row(0, 2)"),
+        ("row(-1, 1)", "row(0, 2)"),
+    ],
+)
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_negative_position_is_refused(
+    shared_conn: Connection, key: CheckpointKey, expected: str, new: str, is_new: bool
+) -> None:
+    if not is_new:
+        PostgresCheckpointStore(shared_conn).store(key, None, Position(0, 1))
+    before = row_of(shared_conn, key)
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="not negative") as caught:
+        call(shared_conn, key, expected, new)
+    assert "The beginning is (0,0)" in str(caught.value.diag.message_hint)
+    assert row_of(shared_conn, key) == before
+
+
+@pytest.mark.parametrize("expected", ["null", "row(0, 1)"])
+@pytest.mark.parametrize("is_new", [True, False])
+def test_an_epoch_that_is_null_is_refused(
+    shared_conn: Connection, key: CheckpointKey, expected: str, is_new: bool
+) -> None:
+    if not is_new:
+        PostgresCheckpointStore(shared_conn).store(key, None, Position(0, 1), epoch=7)
+    before = row_of(shared_conn, key)
+    with pytest.raises(psycopg.errors.NullValueNotAllowed, match=r"epoch .* must not be null"):
+        call(shared_conn, key, expected, "row(0, 2)", epoch="null")
+    assert row_of(shared_conn, key) == before
+
+
 @pytest.mark.parametrize("expected", ["null", "row(null, null)"])
 def test_both_ways_to_write_that_none_is_expected_mean_the_same(
     shared_conn: Connection, key: CheckpointKey, expected: str
@@ -102,11 +138,11 @@ def test_both_ways_to_write_that_none_is_expected_mean_the_same(
     assert call(shared_conn, key, expected, "row(0, 2)") == 3
 
 
-def call(conn: Connection, key: CheckpointKey, expected: str, new: str) -> Any:
+def call(conn: Connection, key: CheckpointKey, expected: str, new: str, epoch: str = "0") -> Any:
     """As another language would."""
     statement = (
         f"select milepost.store_checkpoint(%s, 1, 0, {expected}::milepost.position, "
-        f"{new}::milepost.position)"
+        f"{new}::milepost.position, {epoch})"
     )
     return db.one(conn.execute(statement.encode(), [key.processor]).fetchone())[0]
 

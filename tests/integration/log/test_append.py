@@ -196,21 +196,6 @@ def test_explicit_positions_are_refused(conn: Connection) -> None:
         conn.execute("insert into milepost.messages (position, type, data) values (1, 'T', '{}')")
 
 
-def test_an_appender_needs_no_right_but_insert(conn: Connection, url: str, mp: Milepost) -> None:
-    conn.execute("drop role if exists milepost_appender")
-    conn.execute("create role milepost_appender")
-    conn.execute("grant usage on schema milepost to milepost_appender")
-    conn.execute("grant insert on milepost.messages to milepost_appender")
-    try:
-        with mp.connect() as appender:
-            appender.execute("set role milepost_appender")
-            appender.execute("insert into milepost.messages (type, data) values ('T', '{}')")
-        assert [m.type for m in mp.read()] == ["T"]
-    finally:
-        conn.execute("drop owned by milepost_appender")
-        conn.execute("drop role milepost_appender")
-
-
 @pytest.mark.parametrize("written", ['"\\ud800"', "1e400"])
 def test_json_that_only_postgresql_takes_does_not_stop_a_reader(
     conn: Connection, mp: Milepost, written: str

@@ -19,6 +19,7 @@ from milepost.errors import (
     InvalidMessage,
     PayloadTooLarge,
     ReadOnlyServer,
+    ReadOnlyTransaction,
 )
 from milepost.log.append import COPY_FROM
 from milepost.log.encode import DEFAULT_MAX_PAYLOAD_BYTES
@@ -269,11 +270,74 @@ def test_a_failed_transaction_is_refused(count: int, conn: Connection, mp: Milep
 
 
 @pytest.mark.parametrize("count", [1, 2, COPY_FROM])
-def test_a_read_only_transaction_is_refused(count: int, conn: Connection, mp: Milepost) -> None:
+def test_transactions_that_are_read_only_by_default_are_refused(
+    count: int, conn: Connection, mp: Milepost
+) -> None:
     conn.execute("set default_transaction_read_only = on")
     error = refused(ReadOnlyServer, conn, *[Message("T", {})] * count)
+    assert "default_transaction_read_only is on" in str(error)
     assert "Connect to the primary" in str(error)
     assert list(mp.read()) == []
+
+
+@append_order
+@pytest.mark.parametrize("count", [1, 2, COPY_FROM])
+def test_a_read_only_transaction_is_told_from_a_read_only_server(
+    count: int, conn: Connection, mp: Milepost
+) -> None:
+    conn.read_only = True
+    with conn.transaction(force_rollback=True):
+        error = refused(ReadOnlyTransaction, conn, *[Message("T", {})] * count)
+    assert "BEGIN READ ONLY" in str(error)
+    assert "begin one that may write" in str(error)
+    conn.read_only = None
+    with conn.transaction():
+        append(conn, *[Message("T", {})] * count)
+    assert len(list(mp.read())) == count
+
+
+@append_order
+@pytest.mark.parametrize("count", [1, COPY_FROM])
+def test_a_read_only_transaction_of_an_async_connection_is_told_too(count: int, url: str) -> None:
+    async def appending() -> None:
+        async with await psycopg.AsyncConnection.connect(url) as conn:
+            await conn.set_read_only(True)
+            await append(conn, *[Message("T", {})] * count)
+
+    with pytest.raises(ReadOnlyTransaction, match="the server is not"):
+        asyncio.run(appending())
+
+
+@append_order
+@pytest.mark.parametrize(
+    ("given", "named", "advice"),
+    [
+        ({"type": "T", "data": {}}, "dict", 'Message("Type", data)'),
+        ("T", "str", 'Message("Type", data)'),
+        (None, "NoneType", 'Message("Type", data)'),
+        (Message, "type", 'Message("Type", data)'),
+        ([Message("T", {})], "list", r"append(conn, *messages)"),
+    ],
+)
+@pytest.mark.parametrize("count", [0, 1, COPY_FROM])
+def test_what_is_not_a_message_is_a_type_error_that_names_both(
+    given: Any, named: str, advice: str, count: int, open_transaction: Connection
+) -> None:
+    with pytest.raises(TypeError) as caught:
+        append(open_transaction, *[Message("T", {})] * count, given)
+    assert f"takes messages (milepost.Message), not {named}: nothing was written" in str(
+        caught.value
+    )
+    assert advice in str(caught.value)
+
+
+@append_order
+def test_what_is_not_a_message_is_a_type_error_where_there_are_subscribers(
+    conn: Connection, mp: Milepost
+) -> None:
+    mp.subscribe(print, topics=["none of these"])
+    with pytest.raises(TypeError, match=r"takes messages \(milepost.Message\), not dict"):
+        mp.append(conn, {"type": "T"})  # type: ignore[call-overload]  # what is tested
 
 
 @append_order

@@ -11,7 +11,13 @@ from psycopg.rows import dict_row
 
 from milepost import db
 from milepost.db import Connection, one
-from milepost.errors import ChannelFull, ConnectionUnusable, InvalidJob
+from milepost.errors import (
+    ChannelFull,
+    ConnectionUnusable,
+    InvalidJob,
+    ReadOnlyServer,
+    ReadOnlyTransaction,
+)
 from milepost.queue import Policy, put, set_channel
 from milepost.queue.put import COPY_FROM
 from milepost.queue.take import take
@@ -198,7 +204,24 @@ def test_a_failed_transaction_is_refused(conn: Connection, count: int) -> None:
             put(conn, *(Job("c") for _ in range(count)))
 
 
+@pytest.mark.parametrize("count", COUNTS)
+def test_a_read_only_transaction_is_told_from_a_read_only_server(
+    conn: Connection, count: int
+) -> None:
+    conn.read_only = True
+    with (
+        pytest.raises(ReadOnlyTransaction, match="begin one that may write"),
+        conn.transaction(),
+    ):
+        put(conn, *(Job("c") for _ in range(count)))
+    conn.read_only = None
+    conn.execute("set default_transaction_read_only = on")
+    with pytest.raises(ReadOnlyServer, match="default_transaction_read_only is on"):
+        put(conn, *(Job("c") for _ in range(count)))
+    assert statuses(conn) == {}
+
+
 def test_plain_sql_puts_with_its_defaults(conn: Connection) -> None:
     conn.execute("select milepost.put('c', 'true')")
-    conn.execute("select milepost.put_many(array['c', 'c'], array['1', '2']::bytea[])")
+    conn.execute("select milepost.put_many(array['c', 'c'], array['1', '2'])")
     assert [job.content for job in take(conn, 5)] == [True, 1, 2]

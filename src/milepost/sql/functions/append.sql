@@ -1,4 +1,8 @@
--- Append one message in the caller's transaction; answers with its position.
+-- Append one message in the caller's transaction; answers with its position. Data and metadata are
+-- JSON, kept as it was written. One function for each type that SQL people have their JSON in. An
+-- untyped literal means text, the preferred type, whatever the others take (docs/decisions/0018).
+--
+-- What RETURNING asks for is no column: an appender needs no right but INSERT (last_position.sql).
 create or replace function {schema}.append(
   type text,
   data json,
@@ -18,7 +22,36 @@ begin
     coalesce(append.id, {schema}.uuid7()),
     append.topic, append.key, append.type, append.data, append.metadata
   )
-  returning transaction_id, "position" into appended;
+  returning {schema}.transaction_id(), {schema}.last_position() into appended;
   return appended;
+end;
+$$;
+
+-- What is not JSON is refused here.
+create or replace function {schema}.append(
+  type text,
+  data text,
+  key text default null,
+  topic text default 'default',
+  metadata text default '{}',
+  id uuid default null
+) returns {schema}.position
+language plpgsql volatile as $$
+begin
+  return {schema}.append(type, data::json, key, topic, metadata::json, id);
+end;
+$$;
+
+create or replace function {schema}.append(
+  type text,
+  data jsonb,
+  key text default null,
+  topic text default 'default',
+  metadata jsonb default '{}',
+  id uuid default null
+) returns {schema}.position
+language plpgsql volatile as $$
+begin
+  return {schema}.append(type, data::json, key, topic, metadata::json, id);
 end;
 $$;

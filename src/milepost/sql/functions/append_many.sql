@@ -1,6 +1,6 @@
 -- Append many messages in the caller's transaction, in the order of a JSON array of objects
 -- {"type", "data", "key", "topic", "metadata", "id"}; all but type and data may be left out.
--- Answers with the positions, in the same order.
+-- Answers with the positions, in the same order. RETURNING and the types of JSON: as in append().
 create or replace function {schema}.append_many(messages json)
 returns setof {schema}.position
 language plpgsql volatile as $$
@@ -27,8 +27,25 @@ begin
       coalesce(metadata, '{}')
     from accepted
     order by ordinality
-    returning transaction_id, "position"
+    returning {schema}.transaction_id() as transaction_id, {schema}.last_position() as "position"
   )
   select transaction_id, "position" from appended order by "position";
+end;
+$$;
+
+-- What is not JSON is refused here.
+create or replace function {schema}.append_many(messages text)
+returns setof {schema}.position
+language plpgsql volatile as $$
+begin
+  return query select * from {schema}.append_many(messages::json);
+end;
+$$;
+
+create or replace function {schema}.append_many(messages jsonb)
+returns setof {schema}.position
+language plpgsql volatile as $$
+begin
+  return query select * from {schema}.append_many(messages::json);
 end;
 $$;

@@ -22,7 +22,7 @@ begin
       from {schema}.%I
       where _attempt = any($1)
     ) as staged
-    cross join lateral {schema}.put_many(
+    cross join lateral {schema}.put_many_bytes(
       staged.channels, staged.contents, staged.run_ats, staged.priorities, staged.max_attempts,
       staged.unique_keys
     )

@@ -1,6 +1,64 @@
--- Put one job in the caller's transaction; answers with its id, or with the id of the unfinished
--- job that has the same unique key in its channel. Locks nothing that another producer or a worker
--- could wait for; only a put of the same unique key waits, to learn whether the first one commits.
+-- Put one job in the caller's transaction, as put_bytes() does; content and state are JSON, kept as
+-- it was written. One function for each type that SQL people have their JSON in. An untyped literal
+-- means text, the preferred type, whatever the others take (docs/decisions/0018).
+create or replace function {schema}.put(
+  channel text,
+  content json,
+  run_at timestamptz default null,
+  priority integer default 0,
+  max_attempts integer default 25,
+  unique_key text default null,
+  state json default null,
+  keep_for interval default null
+) returns bigint
+language plpgsql volatile as $$
+begin
+  return {schema}.put_bytes(
+    channel, convert_to(content::text, 'UTF8'), run_at, priority, max_attempts, unique_key,
+    convert_to(state::text, 'UTF8'), keep_for
+  );
+end;
+$$;
+
+-- What is not JSON is refused here.
+create or replace function {schema}.put(
+  channel text,
+  content text,
+  run_at timestamptz default null,
+  priority integer default 0,
+  max_attempts integer default 25,
+  unique_key text default null,
+  state text default null,
+  keep_for interval default null
+) returns bigint
+language plpgsql volatile as $$
+begin
+  return {schema}.put(
+    channel, content::json, run_at, priority, max_attempts, unique_key, state::json, keep_for
+  );
+end;
+$$;
+
+create or replace function {schema}.put(
+  channel text,
+  content jsonb,
+  run_at timestamptz default null,
+  priority integer default 0,
+  max_attempts integer default 25,
+  unique_key text default null,
+  state jsonb default null,
+  keep_for interval default null
+) returns bigint
+language plpgsql volatile as $$
+begin
+  return {schema}.put(
+    channel, content::json, run_at, priority, max_attempts, unique_key, state::json, keep_for
+  );
+end;
+$$;
+
+-- For the release before put_bytes(), which calls it with typed parameters: to be dropped one
+-- release later.
 create or replace function {schema}.put(
   channel text,
   content bytea,
@@ -12,43 +70,9 @@ create or replace function {schema}.put(
   keep_for interval default null
 ) returns bigint
 language plpgsql volatile as $$
-#variable_conflict use_column
-declare
-  job_id bigint;
 begin
-  -- The job that holds the key may finish between the two statements: then put again.
-  loop
-    if put.unique_key is not null then
-      select j.id into job_id
-      from {schema}.jobs as j
-      where j.channel = put.channel collate "C" and j.unique_key = put.unique_key collate "C"
-        and j.status in ('ready', 'scheduled', 'running');
-      if found then
-        return job_id;
-      end if;
-    end if;
-    -- Asked first, because counting costs more than all the rest, and few channels have a size.
-    if exists (
-      select from {schema}.channels as c
-      where c.name = put.channel collate "C" and c.max_size is not null
-    ) then
-      perform {schema}.refuse_full(array[put.channel], array[1]);
-    end if;
-    insert into {schema}.jobs (
-      channel, content, run_at, status, priority, max_attempts, unique_key, state, keep_for
-    ) values (
-      put.channel, put.content, coalesce(put.run_at, clock_timestamp()),
-      case when put.run_at > clock_timestamp() then 'scheduled' else 'ready' end
-        ::{schema}.job_status,
-      put.priority, put.max_attempts, put.unique_key, put.state, put.keep_for
-    )
-    on conflict (channel, unique_key)
-      where unique_key is not null and status in ('ready', 'scheduled', 'running')
-      do nothing
-    returning id into job_id;
-    if found then
-      return job_id;
-    end if;
-  end loop;
+  return {schema}.put_bytes(
+    channel, content, run_at, priority, max_attempts, unique_key, state, keep_for
+  );
 end;
 $$;

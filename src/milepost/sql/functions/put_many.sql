@@ -1,5 +1,86 @@
--- Put many jobs in the caller's transaction; answers with their ids, in order. An array that is
--- left out, or a null in it, means the default.
+-- Put many jobs in the caller's transaction, as put_many_bytes() does; contents and states are JSON,
+-- kept as it was written.
+create or replace function {schema}.put_many(
+  channels text[],
+  contents json[],
+  run_ats timestamptz[] default null,
+  priorities integer[] default null,
+  max_attempts integer[] default null,
+  unique_keys text[] default null,
+  states json[] default null,
+  keep_for interval[] default null
+) returns setof bigint
+language plpgsql volatile as $$
+begin
+  return query select {schema}.put_many_bytes(
+    channels, {schema}.json_bytes(contents), run_ats, priorities, max_attempts, unique_keys,
+    {schema}.json_bytes(states), keep_for
+  );
+end;
+$$;
+
+-- What is not JSON is refused here.
+create or replace function {schema}.put_many(
+  channels text[],
+  contents text[],
+  run_ats timestamptz[] default null,
+  priorities integer[] default null,
+  max_attempts integer[] default null,
+  unique_keys text[] default null,
+  states text[] default null,
+  keep_for interval[] default null
+) returns setof bigint
+language plpgsql volatile as $$
+begin
+  return query select {schema}.put_many(
+    channels, contents::json[], run_ats, priorities, max_attempts, unique_keys, states::json[],
+    keep_for
+  );
+end;
+$$;
+
+create or replace function {schema}.put_many(
+  channels text[],
+  contents jsonb[],
+  run_ats timestamptz[] default null,
+  priorities integer[] default null,
+  max_attempts integer[] default null,
+  unique_keys text[] default null,
+  states jsonb[] default null,
+  keep_for interval[] default null
+) returns setof bigint
+language plpgsql volatile as $$
+begin
+  return query select {schema}.put_many(
+    channels, contents::json[], run_ats, priorities, max_attempts, unique_keys, states::json[],
+    keep_for
+  );
+end;
+$$;
+
+-- An untyped array: a literal, or what psycopg and others send for a list of texts. Among types of
+-- arrays none is preferred, and the call would be ambiguous; text is preferred to them all.
+create or replace function {schema}.put_many(
+  channels text[],
+  contents text,
+  run_ats timestamptz[] default null,
+  priorities integer[] default null,
+  max_attempts integer[] default null,
+  unique_keys text[] default null,
+  states text default null,
+  keep_for interval[] default null
+) returns setof bigint
+language plpgsql volatile as $$
+begin
+  return query select {schema}.put_many(
+    channels, contents::text[], run_ats, priorities, max_attempts, unique_keys, states::text[],
+    keep_for
+  );
+end;
+$$;
+
+-- For the release before put_many_bytes(), which calls it with typed parameters: to be dropped one
+-- release later.
 create or replace function {schema}.put_many(
   channels text[],
   contents bytea[],
@@ -11,41 +92,9 @@ create or replace function {schema}.put_many(
   keep_for interval[] default null
 ) returns setof bigint
 language plpgsql volatile as $$
-#variable_conflict use_column
 begin
-  if exists (select from unnest(put_many.unique_keys) as k where k is not null) then
-    return query
-    select {schema}.put(
-      a.channel, a.content, a.run_at, coalesce(a.priority, 0), coalesce(a.max_attempts, 25),
-      a.unique_key, a.state, a.keep_for
-    )
-    from unnest(
-      put_many.channels, put_many.contents, put_many.run_ats, put_many.priorities,
-      put_many.max_attempts, put_many.unique_keys, put_many.states, put_many.keep_for
-    ) with ordinality as a (
-      channel, content, run_at, priority, max_attempts, unique_key, state, keep_for, number
-    )
-    order by a.number;
-    return;
-  end if;
-
-  perform {schema}.refuse_full(array_agg(asked.name), array_agg(asked.adding))
-  from (
-    select name, count(*) as adding from unnest(put_many.channels) as name group by name
-  ) as asked;
-  return query
-  insert into {schema}.jobs (
-    channel, content, run_at, status, priority, max_attempts, state, keep_for
-  )
-  select
-    a.channel, a.content, coalesce(a.run_at, clock_timestamp()),
-    case when a.run_at > clock_timestamp() then 'scheduled' else 'ready' end::{schema}.job_status,
-    coalesce(a.priority, 0), coalesce(a.max_attempts, 25), a.state, a.keep_for
-  from unnest(
-    put_many.channels, put_many.contents, put_many.run_ats, put_many.priorities,
-    put_many.max_attempts, put_many.states, put_many.keep_for
-  ) with ordinality as a (channel, content, run_at, priority, max_attempts, state, keep_for, number)
-  order by a.number
-  returning id;
+  return query select {schema}.put_many_bytes(
+    channels, contents, run_ats, priorities, max_attempts, unique_keys, states, keep_for
+  );
 end;
 $$;

@@ -10,6 +10,9 @@
 --
 -- Whole positions are compared. It never goes back: only a reset rewinds. A competitor's
 -- uncommitted store is waited for, but not for ever: its host may be gone without a word.
+--
+-- A null epoch would be compared with none: no claim would be fenced. Positions are never negative;
+-- a checkpoint below the beginning would have been made up.
 create or replace function {schema}.store_checkpoint(
   processor text,
   version integer,
@@ -27,6 +30,20 @@ begin
   if (store_checkpoint.new).transaction_id is null or (store_checkpoint.new).position is null then
     raise exception 'the new position of a checkpoint must not be null'
       using errcode = 'null_value_not_allowed';
+  end if;
+  if store_checkpoint.epoch is null then
+    raise exception 'the epoch of a checkpoint must not be null'
+      using errcode = 'null_value_not_allowed',
+      hint = 'Pass the epoch of the claim; 0, the default, without one.';
+  end if;
+  if least(
+    (store_checkpoint.new).transaction_id, (store_checkpoint.new).position,
+    (store_checkpoint.expected).transaction_id, (store_checkpoint.expected).position
+  ) < 0 then
+    raise exception 'positions are not negative: expected %, new %',
+      store_checkpoint.expected, store_checkpoint.new
+      using errcode = 'invalid_parameter_value',
+      hint = 'The beginning is (0,0). Where there is no checkpoint yet, expect null.';
   end if;
 
   if (store_checkpoint.expected).position is null then

@@ -6,4 +6,4 @@ from unnest(
   %(data)b::json[], %(metadata)b::json[]
 ) with ordinality as given (id, topic, key, type, data, metadata, ordinality)
 order by ordinality
-returning transaction_id, "position"
+returning {schema}.transaction_id(), {schema}.last_position()

@@ -1,3 +1,3 @@
 insert into {schema}.messages (id, topic, key, type, data, metadata)
 values (%(id)s, %(topic)s, %(key)s, %(type)s, %(data)s, %(metadata)s)
-returning transaction_id, "position"
+returning {schema}.transaction_id(), {schema}.last_position()

@@ -1,4 +1,4 @@
-select {schema}.put(
+select {schema}.put_bytes(
   %(channel)s, %(content)b,
   coalesce(%(run_at)s::timestamptz, clock_timestamp() + %(delay)s::interval),
   %(priority)s, %(max_attempts)s, %(unique_key)s, %(state)b, %(keep_for)s

@@ -1,5 +1,5 @@
 -- Delays become times by the server's clock.
-select {schema}.put_many(
+select {schema}.put_many_bytes(
   %(channels)b::text[], %(contents)b::bytea[],
   array(
     select coalesce(given.run_at, clock_timestamp() + given.delay)

@@ -1,0 +1,53 @@
+-- Put many jobs, their contents and states as bytes, in the caller's transaction; answers with their
+-- ids, in order. An array that is left out, or a null in it, means the default.
+create or replace function {schema}.put_many_bytes(
+  channels text[],
+  contents bytea[],
+  run_ats timestamptz[] default null,
+  priorities integer[] default null,
+  max_attempts integer[] default null,
+  unique_keys text[] default null,
+  states bytea[] default null,
+  keep_for interval[] default null
+) returns setof bigint
+language plpgsql volatile as $$
+#variable_conflict use_column
+begin
+  if exists (select from unnest(put_many_bytes.unique_keys) as k where k is not null) then
+    return query
+    select {schema}.put_bytes(
+      a.channel, a.content, a.run_at, coalesce(a.priority, 0), coalesce(a.max_attempts, 25),
+      a.unique_key, a.state, a.keep_for
+    )
+    from unnest(
+      put_many_bytes.channels, put_many_bytes.contents, put_many_bytes.run_ats,
+      put_many_bytes.priorities, put_many_bytes.max_attempts, put_many_bytes.unique_keys,
+      put_many_bytes.states, put_many_bytes.keep_for
+    ) with ordinality as a (
+      channel, content, run_at, priority, max_attempts, unique_key, state, keep_for, number
+    )
+    order by a.number;
+    return;
+  end if;
+
+  perform {schema}.refuse_full(array_agg(asked.name), array_agg(asked.adding))
+  from (
+    select name, count(*) as adding from unnest(put_many_bytes.channels) as name group by name
+  ) as asked;
+  return query
+  insert into {schema}.jobs (
+    channel, content, run_at, status, priority, max_attempts, state, keep_for
+  )
+  select
+    a.channel, a.content, coalesce(a.run_at, clock_timestamp()),
+    case when a.run_at > clock_timestamp() then 'scheduled' else 'ready' end::{schema}.job_status,
+    coalesce(a.priority, 0), coalesce(a.max_attempts, 25), a.state, a.keep_for
+  from unnest(
+    put_many_bytes.channels, put_many_bytes.contents, put_many_bytes.run_ats,
+    put_many_bytes.priorities, put_many_bytes.max_attempts, put_many_bytes.states,
+    put_many_bytes.keep_for
+  ) with ordinality as a (channel, content, run_at, priority, max_attempts, state, keep_for, number)
+  order by a.number
+  returning id;
+end;
+$$;
