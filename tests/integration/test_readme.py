@@ -80,7 +80,7 @@ class Story:
     def is_running(self) -> bool:
         """Connected, so that it hears a Ctrl-C from now on."""
         assert self.run is not None
-        assert self.run.poll() is None, "it has ended"
+        assert self.run.poll() is None, "it has ended by itself"
         with Milepost(self.url).connect() as conn:
             return counted(conn, CONNECTED) > 0
 
@@ -177,7 +177,7 @@ def test_placing_another_order_is_harmless(empty_database: str, tmp_path: Path) 
 
 def check_end(story: Story) -> None:
     """Everything is handled once, by processors that still run; nothing was appended again."""
-    wait_until(lambda: is_caught_up(story.url), PATIENCE_SECONDS)
+    wait_until(lambda: story.is_running() and is_caught_up(story.url), PATIENCE_SECONDS)
     found = status(story.url)
     assert [(p["name"], p["state"], p["last_error"]) for p in found["processors"]] == [
         ("revenue", "running", None),

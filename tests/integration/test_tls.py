@@ -22,6 +22,7 @@ from milepost.pipeline import connections
 from milepost.pipeline.options import complete_conninfo
 from tests.server import open_directory
 
+OPENSSL = shutil.which("openssl")
 INSTALLED = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 IS_ENCRYPTED = b"select ssl from pg_stat_ssl where pid = pg_backend_pid()"
 # Connections without TLS are refused.
@@ -41,31 +42,29 @@ class TlsServer:
 
 @pytest.fixture(scope="module")
 def tls() -> Iterator[TlsServer]:
-    programs = next((bin_ for bin_ in INSTALLED if speaks_tls(bin_)), None)
-    if programs is None or shutil.which("openssl") is None:
+    programs = next((each for each in INSTALLED if speaks_tls(each)), None)
+    if programs is None or OPENSSL is None:
         pytest.skip("there is no openssl, or no installed PostgreSQL that was built with it")
     with open_directory() as directory:
-        certificate, _ = signed(directory, "server")
-        stranger, _ = signed(directory, "stranger")
+        certificate = signed(OPENSSL, directory, "server")
+        stranger = signed(OPENSSL, directory, "stranger")
         with started(programs, directory) as address:
             yield TlsServer(address, certificate, stranger)
 
 
 def speaks_tls(programs: Path) -> bool:
-    linked = subprocess.run(
-        ["ldd", programs / "postgres"], capture_output=True, text=True, check=False
-    )
-    return "libssl" in linked.stdout
+    """Whether it was linked with OpenSSL."""
+    return b"libssl" in (programs / "postgres").read_bytes()
 
 
-def signed(directory: Path, name: str) -> tuple[Path, Path]:
-    """A certificate for localhost that is its own root, and its key."""
+def signed(openssl: str, directory: Path, name: str) -> Path:
+    """A certificate for localhost that is its own root; its key lies beside it."""
     certificate, key = directory / f"{name}.pem", directory / f"{name}.key"
     subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
     made = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
     files = ["-keyout", str(key), "-out", str(certificate)]
-    subprocess.run(["openssl", "req", *made, *subject, *files], check=True, capture_output=True)
-    return certificate, key
+    subprocess.run([openssl, "req", *made, *subject, *files], check=True, capture_output=True)
+    return certificate
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""deploy/kubernetes.yaml, read by the Kubernetes client that Spark carries: it knows every field."""
+"""deploy/kubernetes.yaml, read by the Kubernetes client that Spark carries: it knows all fields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from py4j.java_collections import JavaMap
+from py4j.java_collections import JavaMap  # type: ignore[import-untyped]  # it has none
 from pyspark.sql import SparkSession
 
 FILE = Path(__file__).parents[2] / "deploy" / "kubernetes.yaml"
@@ -45,7 +45,8 @@ def parsed(spark: SparkSession, text: str) -> Any:
 
 
 def kind_of(text: str) -> str:
-    return re.findall(r"^kind: (\w+)$", text, re.MULTILINE)[0]
+    kinds: list[str] = re.findall(r"^kind: (\w+)$", text, re.MULTILINE)
+    return kinds[0]
 
 
 def unknown_names(bean: Any, values: Any) -> Iterator[str]:
