@@ -33,7 +33,7 @@ def documented() -> dict[str, str]:
 
 def budget(what: str, **numbers: int) -> int:
     """What the document says of it, for so many threads, handlers or cores."""
-    terms = [term.split("×") for term in documented()[what].split("+")]
+    terms = [term.split("\N{MULTIPLICATION SIGN}") for term in documented()[what].split("+")]
     return sum(math.prod(_factor(f.strip(), numbers) for f in factors) for factors in terms)
 
 
