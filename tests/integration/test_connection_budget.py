@@ -103,13 +103,13 @@ def test_a_worker(mp: Milepost, url: str, row: str, is_async: bool) -> None:
         if job.content == 0 and job.failures == 0:
             raise ValueError("told on a connection of its own, also where there is a `tx`")
 
-    # A short lock, so that the heartbeats' connection is opened soon.
-    define = mp.worker("work", concurrency=THREADS, lock=3.0, retry=Retry(first_seconds=0.01))
+    define = mp.worker("work", concurrency=THREADS, retry=Retry(first_seconds=0.01))
     make = handler_of if "tx" in row else job_handler_of
     worker = define(make(enter, is_async=is_async))
     expected = budget(row, concurrency=THREADS)
     with watching(url) as watch, working(worker):
-        wait_until(lambda: watch.most >= expected and has_no_jobs(url))
+        wait_until(lambda: has_no_jobs(url) and has_reported(url, "work"))
+        wait_until(lambda: watch.most >= expected)
     assert watch.most == expected
 
 
@@ -122,6 +122,7 @@ def test_schedules(mp: Milepost, url: str) -> None:
     (scheduler,) = mp.members()
     expected = budget("all schedules of an application")
     with watching(url, like="milepost _%") as watch, working(scheduler):
+        wait_until(lambda: has_failed(url) and has_reported(url, "milepost.schedules"))
         wait_until(lambda: watch.most >= expected)
     assert watch.most == expected
 
@@ -153,12 +154,24 @@ def test_every_row_of_the_table_is_tested() -> None:
 
 def has_handled_all(url: str) -> bool:
     """Every checkpoint there is has reached the newest message, or what lies behind it."""
-    query = 'select count(*) from milepost.checkpoints where "position" < %s'
-    with psycopg.connect(url, application_name=TEST) as conn:
-        row = conn.execute(query, [MESSAGES]).fetchone()
-        return int(one(row)[0]) == 0
+    return is_true(url, 'select min("position") >= %s from milepost.checkpoints', MESSAGES)
 
 
 def has_no_jobs(url: str) -> bool:
+    return is_true(url, "select count(*) = 0 from milepost.jobs")
+
+
+def has_failed(url: str) -> bool:
+    return is_true(url, "select max(failures) > 0 from milepost.jobs")
+
+
+def has_reported(url: str, channel: str) -> bool:
+    """How many jobs it does: on the connection of the heartbeats."""
+    return is_true(
+        url, "select count(*) > 0 from milepost.channel_rates where channel = %s", channel
+    )
+
+
+def is_true(url: str, query: str, *parameters: Any) -> bool:
     with psycopg.connect(url, application_name=TEST) as conn:
-        return conn.execute("select count(*) from milepost.jobs").fetchone() == (0,)
+        return one(conn.execute(query.encode(), parameters).fetchone())[0] is True
