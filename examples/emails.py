@@ -41,7 +41,7 @@ def chore(job: TakenJob) -> None:
     print(f"chore: {job.content}")
 
 
-mp.schedule("report", Repeat(every=timedelta(seconds=10)), Job("chores", "count the mails"))
+mp.schedule("report", Repeat(every=timedelta(seconds=2)), Job("chores", "count the mails"))
 
 
 def deliver(address: str) -> None:
@@ -60,6 +60,7 @@ def put_mails(count: int) -> None:
     with mp.connect() as conn, conn.transaction():
         addresses = [f"user{n}@example.org" if n % 10 else f"user{n}" for n in range(count)]
         mp.put(conn, *(Job(f"mails.{n % TENANTS}", {"to": a}) for n, a in enumerate(addresses)))
+    print(f"put {count} mails of {TENANTS} tenants")
 
 
 if __name__ == "__main__":

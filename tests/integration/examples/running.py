@@ -1,0 +1,74 @@
+"""An example as a newcomer runs it: a process of its own, in a directory of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+ROOT = Path(__file__).parents[3]
+PATIENCE_SECONDS = 240.0  # on a busy machine, with Spark
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the commands of an example's first lines are entered."""
+
+    url: str
+    directory: Path
+
+    def start(self, command: str, stdout: int | IO[str] = subprocess.PIPE) -> subprocess.Popen[str]:
+        """`python examples/shop.py 20`, or `milepost run examples.shop:mp`."""
+        program, *arguments = command.split()
+        words = ["-m", "milepost.cli"] if program == "milepost" else []
+        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        return subprocess.Popen(
+            [sys.executable, *words, *map(self._argument, arguments)],
+            cwd=self.directory,
+            env={
+                **os.environ,
+                "MILEPOST_URL": self.url,
+                "PYTHONPATH": os.pathsep.join(paths),
+                "PYTHONUNBUFFERED": "1",
+            },
+            stdout=stdout,
+            text=True,
+        )
+
+    def said(self, command: str) -> str:
+        """What it prints; it must succeed."""
+        with self.start(command) as process:
+            return output_of(process)
+
+    @contextmanager
+    def running(self, command: str) -> Iterator[Callable[[], str]]:
+        """While it runs: what it has printed so far. Then Ctrl-C ends it, and that is a success."""
+        file = self.directory / "printed"
+        with file.open("w") as output, self.start(command, output) as process:
+            try:
+                yield file.read_text
+                process.send_signal(signal.SIGINT)
+                output_of(process)
+            finally:
+                process.kill()
+
+    @staticmethod
+    def _argument(word: str) -> str:
+        return str(ROOT / word) if word.startswith("examples/") else word
+
+
+def output_of(process: subprocess.Popen[str]) -> str:
+    """Of one that is about to end."""
+    try:
+        output, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    except BaseException:
+        process.kill()
+        raise
+    assert process.returncode == 0, process.args
+    return output
