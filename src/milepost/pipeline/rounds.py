@@ -108,7 +108,8 @@ class Rounds(Stretch):
         """The newest message below the horizon, whoever it is for."""
         at = horizon(self._conn, self.schema).position
         parameters = {"transaction_id": at.transaction_id, "position": at.position}
-        row = self._conn.execute(sql.query("newest_row", self.schema), parameters).fetchone()
+        with db.translated(self.schema):
+            row = self._conn.execute(sql.query("newest_row", self.schema), parameters).fetchone()
         return Position.BEGINNING if row is None else Position(*row)
 
     def _is_held(self) -> bool:
