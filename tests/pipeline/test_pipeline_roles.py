@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -112,6 +113,9 @@ def test_a_pipeline_without_a_privilege_names_the_command(
 def test_a_spark_job_reads_the_log(roles: Roles, mp: Milepost, spark: SparkSession) -> None:
     place(mp, 0, 50)
     assert table(spark, roles.make("read")).count() == 50
+    url = roles.make()
+    with pytest.raises(PySparkException, match=f"milepost grant {role_of(url)} --to read --apply"):
+        table(spark, url).count()
 
 
 @append_order

@@ -2323,9 +2323,9 @@ begin
       using errcode = 'MP006',
         hint = 'Take in READ COMMITTED: above it, the limits of channels would not hold.';
   end if;
-  -- Locks the table in ROW SHARE mode. LOCK TABLE would need the right to update every column of it
-  -- (up to PostgreSQL 15), and a worker has it for two.
-  perform from "milepost".channels limit 0 for key share;
+  -- Locks the table in ROW SHARE mode. LOCK TABLE would do the same, for those who may update every
+  -- column of it; a worker may update two.
+  perform from "milepost".channels where false for key share;
   is_limited := exists (
     select from "milepost".channels as c
     where c.name = any(take_from.channels collate "C")
