@@ -68,6 +68,18 @@ def test_metrics_sees_how_everything_is(roles: Roles) -> None:
     assert (found["queue"]["dead"], found["log"]["messages"]) == (2, 4)
 
 
+@pytest.mark.parametrize("order", ["append"])
+def test_metrics_sees_that_a_sequence_is_behind_its_rows(roles: Roles, conn: Connection) -> None:
+    """Who may not see the sequence would be told that all is well."""
+    conn.execute(
+        "insert into milepost.jobs (id, channel, content, status, taken, locked_until) "
+        "values (1000000, 'c', '', 'running', 1000000, now() + interval '1 hour')"
+    )
+    result = Cli(roles.make("metrics")).run("doctor", "--json")
+    assert result.code == 1, result
+    assert {fault["kind"] for fault in result.document()["queue_faults"]} == {"ids", "taken"}
+
+
 @pytest.mark.usefixtures("busy")
 def test_an_operator_looks_reads_and_follows(roles: Roles) -> None:
     cli = Cli(roles.make("operate"))

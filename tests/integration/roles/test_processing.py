@@ -8,6 +8,7 @@ import pytest
 
 from milepost import Message, Milepost, Position, RecordedMessage, Retry
 from milepost.db import AsyncConnection, Connection
+from milepost.errors import HandlerFailed
 from milepost.processors import dead_letters, report, session
 from milepost.processors.inbox import Inbox
 from milepost.processors.segmented import operator
@@ -175,6 +176,19 @@ def test_segments_are_shared_split_merged_and_replayed(processing: Milepost, tab
         wait_until(lambda: len(table.seen()) == 70)
     assert replayed == set(range(10, 40))
     assert instances() == 0
+
+
+def test_a_segment_says_what_it_failed_on(
+    url_to_process: str, processing: Milepost, table: Table
+) -> None:
+    picky = Picky(url_to_process, disliked={"bad"})
+    processor = picky.processor(processing, on_failure="stop", segments=1)
+    table.append(("bad", 1))
+    with pytest.raises(HandlerFailed):
+        processor.run("caught_up")
+    row = table.conn.execute("select last_error from milepost.segments").fetchone()
+    assert row is not None
+    assert "no bad" in row[0]
 
 
 def test_a_paused_processor_stays_paused(processing: Milepost, table: Table) -> None:
