@@ -107,8 +107,8 @@ class NotPermitted(MilepostError):
         if self.activity is None:
             return f"{advice} (docs/security.md lists the activities)"
         if self.activity == "pipeline":
-            of_target = f"grant usage, create on schema TARGET_SCHEMA to {role}"
-            return f"{advice}. As the owner of its target's schema: {of_target}"
+            of_target = "grant usage, create on schema TARGET_SCHEMA to ROLE"
+            return f"{advice}. In psql, as the owner of its target's schema: {of_target}"
         return advice
 
 
@@ -119,7 +119,7 @@ class NotOwner(MilepostError):
         self.what, self.schema, self.role = what, schema, role
         super().__init__(
             f"{_as_role(what, role)}. Only the owner of the schema {schema!r} may do this: connect "
-            "as the role that ran milepost migrate. Nothing was changed."
+            "as the role that ran milepost migrate."
         )
 
 
