@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, overload
 
-from milepost import db, health, log, queue, sql
+from milepost import db, grants, health, log, queue, sql
 from milepost import migrate as migrations
 from milepost.embedded import EmbeddedServer
 from milepost.environment import refuse_embedded
@@ -77,7 +77,7 @@ class Milepost:
     def connect(self) -> Iterator[Connection]:
         """A connection in autocommit mode, closed at the end; `conn.transaction()` opens a
         transaction. The first one finds out whether the schema fits this code."""
-        with db.connect(self._url) as conn:
+        with db.connect(self._url) as conn, db.acting(conn):
             if not self._is_checked:
                 db.check_schema(conn, self.schema)
                 self._is_checked = True
@@ -92,14 +92,14 @@ class Milepost:
     ) -> list[migrations.Step]:
         """Bring the database to the schema this code needs; harmless when it is there. A change
         of a table waits for its users, at most `wait_seconds`, and tells `on_wait` who they are."""
-        with db.connect(self._url) as conn:
+        with db.connect(self._url) as conn, db.owning(conn, self.schema):
             return migrations.migrate(
                 conn, self.schema, order, wait_seconds=wait_seconds, on_wait=on_wait
             )
 
     def pending_migrations(self, order: sql.LogOrder | None = None) -> list[migrations.Step]:
         """What `migrate` would run, without running it."""
-        with db.connect(self._url) as conn:
+        with db.connect(self._url) as conn, db.owning(conn, self.schema):
             return migrations.plan(conn, self.schema, order)
 
     @overload
@@ -137,7 +137,7 @@ class Milepost:
     ) -> Iterator[log.Reader]:
         """A reader on a connection of its own, for reading batch by batch."""
         selection = log.Selection(topics, types, segment)
-        with self.connect() as conn:
+        with db.acting(self._url, "read"), self.connect() as conn:
             after = log.start_position(conn, start, self.schema)
             yield log.Reader(conn, after, selection, batch_size, self.schema)
 
@@ -231,7 +231,7 @@ class Milepost:
     ) -> None:
         """Set the whole policy of a channel; what is left out is unlimited. At once."""
         policy = queue.Policy(max_concurrency, release_interval, max_size, paused)
-        with self.connect() as conn:
+        with db.acting(self._url, "operate"), self.connect() as conn:
             queue.set_channel(conn, name, policy, self.schema)
 
     def schedule(self, name: str, when: queue.Repeat | queue.Cron, job: Job) -> None:
@@ -320,12 +320,12 @@ class Milepost:
 
     def horizon(self) -> Position:
         """The highest position below which nothing can appear any more."""
-        with self.connect() as conn:
+        with db.acting(self._url, "read"), self.connect() as conn:
             return log.horizon(conn, self.schema).position
 
     def diagnose(self) -> diagnosis.Diagnosis:
         """How the log is, and who holds its horizon back; also where it is not migrated."""
-        with db.connect(self._url) as conn:
+        with db.connect(self._url) as conn, db.acting(conn, "metrics"):
             return diagnosis.diagnose(conn, self.schema)
 
     def examine(self, limits: health.Limits | None = None) -> health.Report:
@@ -335,8 +335,25 @@ class Milepost:
 
     def rebase(self) -> str:
         """Make a log that was restored from another cluster this one's own; what was done."""
-        with self.connect() as conn:
+        with self._connect_as_owner() as conn:
             return diagnosis.rebase(conn, self.schema)
+
+    def grant(self, role: str, *activities: sql.Activity) -> None:
+        """Give a role the least privileges that it needs for these activities."""
+        with self._connect_as_owner() as conn:
+            grants.grant(conn, role, activities, self.schema)
+
+    def grant_script(self, role: str, *activities: sql.Activity) -> str:
+        """What `grant` would run, as a script for psql."""
+        with self._connect_as_owner() as conn:
+            grants.refuse_unknown(conn, role)
+        return grants.script(role, activities, self.schema)
+
+    @contextmanager
+    def _connect_as_owner(self) -> Iterator[Connection]:
+        with db.connect(self._url) as conn, db.owning(conn, self.schema):
+            db.check_schema(conn, self.schema)
+            yield conn
 
     def __repr__(self) -> str:
         # Without the URL: it may hold a password.

@@ -17,6 +17,8 @@ from milepost.errors import (
     InvalidUrl,
     MilepostError,
     NotMigrated,
+    NotOwner,
+    NotPermitted,
     ReadOnlyServer,
     ReadOnlyTransaction,
     SchemaTooNew,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 Connection: TypeAlias = "psycopg.Connection[Any]"
 AsyncConnection: TypeAlias = "psycopg.AsyncConnection[Any]"
 Statement: TypeAlias = "tuple[bytes, dict[str, Any]]"  # a query and its parameters
+Who: TypeAlias = "Connection | AsyncConnection | str"  # a connection, or the URL of one
 
 _BY_SQLSTATE: dict[str, type[MilepostError]] = {
     kind.sqlstate: kind
@@ -134,28 +137,73 @@ def environment_url(environ: Mapping[str, str]) -> str | None:
 
 
 @contextmanager
-def translated(schema: str, conn: Connection | AsyncConnection | None = None) -> Iterator[None]:
-    """Our errors instead of the server's, where there is one of ours. With the connection, they
-    also say what only its session knows."""
+def translated(
+    schema: str, activity: sql.Activity | None = None, who: Who | None = None
+) -> Iterator[None]:
+    """Our errors instead of the server's, where there is one of ours. `activity` and `who` are
+    `acting`'s, for statements that are run where nobody else knows them. A connection also lets
+    them say what only its session knows."""
     try:
         yield
     except psycopg.Error as exc:
-        ours = translate(exc, schema, conn)
+        ours = translate(exc, schema, who)
         if ours is None:
             raise
+        if isinstance(ours, NotPermitted) and who is not None:
+            _complete(ours, who, activity)
         raise ours from exc
 
 
-def translate(
-    exc: psycopg.Error, schema: str, conn: Connection | AsyncConnection | None = None
-) -> MilepostError | None:
+@contextmanager
+def acting(who: Who, activity: sql.Activity | None = None) -> Iterator[None]:
+    """Let the error of a missing privilege say who lacks it, and for what: whoever is nearest to
+    the statement and knows."""
+    try:
+        yield
+    except NotPermitted as exc:
+        _complete(exc, who, activity)
+        raise
+
+
+@contextmanager
+def owning(conn: Connection, schema: str) -> Iterator[None]:
+    """For what only the owner of the schema may do, and nobody can be granted."""
+    try:
+        yield
+    except NotPermitted as exc:
+        raise NotOwner(exc.what, schema, _role_of(conn)) from exc
+    except pg.InsufficientPrivilege as exc:
+        raise NotOwner(exc.diag.message_primary or str(exc), schema, _role_of(conn)) from exc
+
+
+def _complete(error: NotPermitted, who: Who, activity: sql.Activity | None) -> None:
+    error.role = error.role or _role_of(who)
+    error.activity = error.activity or activity
+
+
+def _role_of(who: Who) -> str | None:
+    """Who connects: of a URL what it says, else what libpq takes. None where it cannot be told."""
+    if not isinstance(who, str):
+        return None if who.closed else who.info.user
+    parts = conninfo_to_dict(conninfo(who))
+    if "user" in parts or "service" in parts:
+        user = parts.get("user")
+        return None if user is None else str(user)
+    defaults = {option.keyword: option.val for option in psycopg.pq.Conninfo.get_defaults()}
+    default = defaults.get(b"user")
+    return None if default is None else default.decode()
+
+
+def translate(exc: psycopg.Error, schema: str, who: Who | None = None) -> MilepostError | None:
     kind = _BY_SQLSTATE.get(exc.sqlstate or "")
     if kind is not None:
         return kind(_with_hint(exc))
     if isinstance(exc, _MISSING) and schema in str(exc):
         return NotMigrated(schema, None, sql.migrations()[-1].number)
+    if isinstance(exc, pg.InsufficientPrivilege):
+        return NotPermitted(exc.diag.message_primary or str(exc), schema)
     if isinstance(exc, pg.ReadOnlySqlTransaction):
-        return _read_only(conn)
+        return _read_only(None if isinstance(who, str) else who)
     if isinstance(exc, pg.InFailedSqlTransaction):
         return failed_transaction()
     return _unfit_pooler(exc)

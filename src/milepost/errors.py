@@ -6,6 +6,7 @@ translate what the server said into the class that Python callers catch.
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -130,6 +131,59 @@ class MigrationBlocked(MilepostError):
             f"The migration of schema {schema!r} was not applied: its tables were in use for "
             f"{seconds:.0f} s. In use by: {who}. Steps that were applied before stay applied. Wait "
             "for them or end them, and run migrate again; --wait SECONDS waits longer."
+        )
+
+
+class NotPermitted(MilepostError):
+    """The role lacks a privilege. `what` is PostgreSQL's own sentence. Who lacks it and for what is
+    known further out than where it is raised: `db.acting` fills it in."""
+
+    def __init__(self, what: str, schema: str) -> None:
+        self.what, self.schema = what, schema
+        self.role: str | None = None
+        self.activity: str | None = None
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        return f"{_as_role(self.what, self.role)}. {self._advice()}"
+
+    def _advice(self) -> str:
+        role = "ROLE" if self.role is None else shlex.quote(self.role)
+        option = "" if self.schema == "milepost" else f" --schema {self.schema}"
+        command = f"milepost grant {role} --to {self.activity or 'ACTIVITY'} --apply{option}"
+        advice = f"Run as the owner of the schema {self.schema!r}: {command}"
+        if self.activity is None:
+            return f"{advice} (docs/security.md lists the activities)"
+        if self.activity == "pipeline":
+            of_target = "grant usage, create on schema TARGET_SCHEMA to ROLE"
+            return f"{advice}. In psql, as the owner of its target's schema: {of_target}"
+        return advice
+
+
+class NotOwner(MilepostError):
+    """Something that only the owner of the schema may do."""
+
+    def __init__(self, what: str, schema: str, role: str | None) -> None:
+        self.what, self.schema, self.role = what, schema, role
+        super().__init__(
+            f"{_as_role(what, role)}. Only the owner of the schema {schema!r} may do this: connect "
+            "as the role that ran milepost migrate."
+        )
+
+
+def _as_role(what: str, role: str | None) -> str:
+    sentence = what[:1].upper() + what[1:]
+    return sentence if role is None else f"{sentence}, as role {role!r}"
+
+
+class UnknownRole(MilepostError):
+    """No role of that name in the cluster."""
+
+    def __init__(self, role: str) -> None:
+        self.role = role
+        super().__init__(
+            f"There is no role {role!r}: nothing was granted. Names are taken as they are, upper "
+            "case and all. Create it first: create role ... login"
         )
 
 

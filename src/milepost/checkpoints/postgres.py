@@ -41,13 +41,13 @@ class PostgresCheckpointStore:
         statement = store_statement(
             key, expected, new, schema=self.schema, epoch=epoch, owner=owner
         )
-        with translated(self.schema, self.conn):
+        with translated(self.schema, who=self.conn):
             row = one(self.conn.execute(*statement).fetchone())
         return Answer(row[0])
 
     def reset(self, key: CheckpointKey, to: Position) -> None:
         parameters = _of(key) | {"transaction_id": to.transaction_id, "position": to.position}
-        with translated(self.schema, self.conn):
+        with translated(self.schema, who=self.conn):
             self.conn.execute(sql.query("reset_checkpoint", self.schema), parameters)
 
 

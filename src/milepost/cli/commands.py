@@ -21,6 +21,7 @@ _COMMANDS = {
     "status": "status",
     "doctor": "doctor",
     "rebase": "rebase",
+    "grant": "grant",
     "demo": "demo",
 }
 _GROUPS = {

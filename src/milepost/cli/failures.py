@@ -11,8 +11,10 @@ import psycopg
 import typer
 from typer.core import TyperGroup
 
-from milepost.errors import MilepostError
+from milepost.errors import MilepostError, NotPermitted
 
+# What a role must be allowed to do for a command, unless the statement that failed knows better.
+_ACTIVITIES = {"append": "append", "read": "read", "status": "metrics", "doctor": "metrics"}
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 
@@ -29,6 +31,8 @@ class FailureGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except (MilepostError, psycopg.Error) as error:
+            if isinstance(error, NotPermitted) and error.activity is None:
+                error.activity = _ACTIVITIES.get(ctx.invoked_subcommand, "operate")
             if ctx.params.get("debug"):
                 traceback.print_exception(error)
             else:

@@ -68,14 +68,14 @@ def append(
 def _insert_sync(conn: Connection, rows: list[Row], schema: str) -> list[Position]:
     if not rows:
         return []
-    with translated(schema, conn):
+    with translated(schema, "append", conn):
         return _positions(plain(conn).execute(*_insert(rows, schema)).fetchall())
 
 
 async def _insert_async(conn: AsyncConnection, rows: list[Row], schema: str) -> list[Position]:
     if not rows:
         return []
-    with translated(schema, conn):
+    with translated(schema, "append", conn):
         found = await plain_async(conn).execute(*_insert(rows, schema))
         return _positions(await found.fetchall())
 
@@ -90,7 +90,7 @@ class _Bulk:
     max_payload_bytes: int
 
     def run(self, conn: Connection) -> list[Position]:
-        with translated(self.schema, conn):
+        with translated(self.schema, "append", conn):
             begin(conn, self.schema)
             with conn.transaction():
                 before = plain(conn).execute(self._floor()).fetchone()
@@ -105,7 +105,7 @@ class _Bulk:
                 return _positions(found.fetchall())
 
     async def run_async(self, conn: AsyncConnection) -> list[Position]:
-        with translated(self.schema, conn):
+        with translated(self.schema, "append", conn):
             await begin_async(conn, self.schema)
             async with conn.transaction():
                 before = await (await plain_async(conn).execute(self._floor())).fetchone()

@@ -123,7 +123,7 @@ class Subscriptions:
     def _appended(self, conn: Connection, positions: list[Position]) -> list[RecordedMessage]:
         """Read back, so that a handler sees the same here as in a processor."""
         with (
-            translated(self.schema),
+            translated(self.schema, "read", conn),
             conn.cursor(binary=True, row_factory=tuple_row) as cursor,
         ):
             set_json_loads(decode_json, cursor)
@@ -133,7 +133,7 @@ class Subscriptions:
     async def _appended_async(
         self, conn: AsyncConnection, positions: list[Position]
     ) -> list[RecordedMessage]:
-        with translated(self.schema):
+        with translated(self.schema, "read", conn):
             async with conn.cursor(binary=True, row_factory=tuple_row) as cursor:
                 set_json_loads(decode_json, cursor)
                 await cursor.execute(*self._reading(positions))

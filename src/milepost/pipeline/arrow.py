@@ -88,7 +88,7 @@ class RangeReader:
     def _explain(self, range_: Range) -> None:
         """Ask again where an error carries its code: Arrow's streams bring the text alone. Raises
         ours if it is one of ours."""
-        with db.connect(self.conninfo) as conn, db.translated(self.schema):
+        with db.connect(self.conninfo) as conn, db.translated(self.schema, "read", conn):
             log.horizon(conn, self.schema)
             conn.execute(sql.query("range_rows", self.schema), range_.parameters())
 

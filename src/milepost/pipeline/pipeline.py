@@ -72,25 +72,27 @@ class Pipeline:
 
         refuse(self.definition.options)  # before Spark is started
         at_once = DEFAULT_MAX_MESSAGES if max_messages is None else max_messages
-        return Rebuild(
+        rebuild = Rebuild(
             self.definition, self.url, self.schema, self._spark(), to_version, drop_old, at_once,
             watch or (lambda _: None),
-        ).run()  # fmt: skip
+        )  # fmt: skip
+        with db.acting(self.url, "pipeline"):
+            return rebuild.run()
 
     def position(self) -> Position | None:
         """The checkpoint of its active version; None before it has ever run."""
-        with db.connect(self.url) as conn:
+        with db.connect(self.url) as conn, db.acting(conn, "read"):
             return self._checkpoint(conn)
 
     def caught_up(self) -> bool:
         """Whether nothing that it reads lies between its checkpoint and the horizon."""
-        with db.connect(self.url) as conn:
+        with db.connect(self.url) as conn, db.acting(conn, "read"):
             return self._is_past(conn, horizon(conn, self.schema).position)
 
     def wait_for(self, position: Position, timeout: float = 10.0) -> None:
         """Return once the target shows everything up to `position`: read your own writes. Raises
         WaitTimedOut after `timeout` seconds."""
-        with db.connect(self.url) as conn:
+        with db.connect(self.url) as conn, db.acting(conn, "read"):
             if not holds_within(lambda: self._has_passed(conn, position), timeout):
                 checkpoint = self._checkpoint(conn)
                 raise WaitTimedOut("pipeline", self.name, position, checkpoint, timeout)

@@ -170,7 +170,10 @@ class Planner:
         patience = Patience(self.options.retry_seconds)
         while True:
             try:
-                with db.translated(self.options.schema):
+                with (
+                    db.acting(self.options.conninfo, "read"),
+                    db.translated(self.options.schema),
+                ):
                     return question(self._connected())
             except psycopg.OperationalError as error:
                 with suppress(psycopg.Error):

@@ -242,7 +242,8 @@ class QueryRun(Stretch):
     def _begin_anew(self, start: Position) -> Began:
         began = self._directory.begin(start)
         parameters = of(self._options) | {"run": began.run}
-        self._conn.execute(sql.query("pipeline_begin", self.schema), parameters)
+        with db.translated(self.schema):
+            self._conn.execute(sql.query("pipeline_begin", self.schema), parameters)
         return began
 
     def _follow_files(self) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
+from milepost import db
 from milepost.checkpoints import Answer
 from milepost.errors import MilepostError, StagingLost
 from milepost.owner import owner_name
@@ -77,7 +78,8 @@ class Runner:
             self.definition, self.url, self.schema, self.spark, self._reporter, self.stop
         )
         try:
-            query.open()
+            with db.acting(self.url, "pipeline"):
+                query.open()
         except psycopg.OperationalError as error:
             if not self._was_connected:
                 raise
@@ -87,7 +89,8 @@ class Runner:
     def _run(self, query: QueryRun, until: Until) -> None:
         batches = self._reporter.total_batches
         try:
-            query.run(until)
+            with db.acting(self.url, "pipeline"):
+                query.run(until)
         except (Stopping, CheckpointMoved) as ended:
             if isinstance(ended, CheckpointMoved):
                 self._last_report(query, "stopped")

@@ -147,7 +147,7 @@ def swap(
         "to_version": to_version,
         "must_have_caught_up": must_have_caught_up,
     }
-    with translated(schema):
+    with translated(schema, "pipeline", conn):
         row = conn.execute(sql.query("swap_pipeline", schema), parameters).fetchone()
     answer: Swap = one(row)[0]
     return answer
@@ -168,7 +168,7 @@ def drop(conn: Connection, key: CheckpointKey, schema: str) -> None:
         "version": version,
         "staging": staging_name(name, version),
     }
-    with translated(schema):
+    with translated(schema, "pipeline", conn):
         row = conn.execute(sql.query("drop_pipeline", schema), parameters).fetchone()
     answer = one(row)[0]
     if answer == "missing":

@@ -56,7 +56,7 @@ class Processor:
 
     def position(self) -> Position | None:
         """Its checkpoint, that of the segment furthest behind; None before it has ever run."""
-        with db.connect(self.url) as conn:
+        with db.connect(self.url) as conn, db.acting(conn, "read"):
             return self._checkpoint(conn)
 
     def on_reset(self, handler: R) -> R:
@@ -69,17 +69,18 @@ class Processor:
         """Put its checkpoint elsewhere and call the reset handlers, in the caller's transaction.
         It goes on from there, running or not; a batch in flight is waited for."""
         key, handlers = self.definition.options.key, self.definition.reset_handlers
-        return reset(tx, lambda: db.connect(self.url), self.schema, key, to, handlers)
+        with db.acting(tx, "operate"):
+            return reset(tx, lambda: db.connect(self.url), self.schema, key, to, handlers)
 
     def caught_up(self) -> bool:
         """Whether nothing that it reads lies between its checkpoint and the horizon."""
-        with db.connect(self.url) as conn:
+        with db.connect(self.url) as conn, db.acting(conn, "read"):
             return self._has_seen(conn, horizon(conn, self.schema).position)
 
     def wait_for(self, position: Position, timeout: float = 10.0) -> None:
         """Return once everything up to `position` has been handled: read your own writes.
         Raises WaitTimedOut after `timeout` seconds."""
-        with db.connect(self.url) as conn:
+        with db.connect(self.url) as conn, db.acting(conn, "read"):
             if not holds_within(lambda: self._has_passed(conn, position), timeout):
                 checkpoint = self._checkpoint(conn)
                 raise WaitTimedOut("processor", self.name, position, checkpoint, timeout)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 
 import psycopg
 
+from milepost import db
 from milepost.checkpoints import Answer
 from milepost.errors import CompetingInstance, HandlerFailed, MilepostError, ParkingFull
 from milepost.owner import owner_name
@@ -105,7 +106,8 @@ class Runner:
         make = self.make_session or here
         session = make(self.definition, self.url, self.schema, self._reporter, self.stop)
         try:
-            session.open()
+            with db.acting(self.url, "process"):
+                session.open()
         except psycopg.OperationalError as error:
             if not self._was_connected:
                 raise
@@ -115,7 +117,8 @@ class Runner:
     def _run(self, session: AnySession, until: Until) -> bool:
         batches = self._reporter.batches
         try:
-            session.run(until)
+            with db.acting(self.url, "process"):
+                session.run(until)
         except Stopping:
             pass
         except Conflict as conflict:

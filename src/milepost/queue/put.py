@@ -60,14 +60,14 @@ def put_rows(conn: Connection, rows: list[Row], schema: str = sql.DEFAULT_SCHEMA
     """Put jobs that are encoded already, in one statement."""
     if not rows:
         return []
-    with translated(schema, conn):
+    with translated(schema, "put", conn):
         return [row[0] for row in plain(conn).execute(*_statement(rows, schema)).fetchall()]
 
 
 async def _put_rows_async(conn: AsyncConnection, rows: list[Row], schema: str) -> list[int]:
     if not rows:
         return []
-    with translated(schema, conn):
+    with translated(schema, "put", conn):
         found = await plain_async(conn).execute(*_statement(rows, schema))
         return [row[0] for row in await found.fetchall()]
 
@@ -91,7 +91,7 @@ class _Bulk:
         return cls(jobs, counts, all(map(is_plain, jobs)), schema)
 
     def run(self, conn: Connection) -> list[int]:
-        with translated(self.schema, conn):
+        with translated(self.schema, "put", conn):
             if _would_commit(conn):
                 conn.execute(self._time())
             with conn.transaction():
@@ -103,7 +103,7 @@ class _Bulk:
         return list(ids)
 
     async def run_async(self, conn: AsyncConnection) -> list[int]:
-        with translated(self.schema, conn):
+        with translated(self.schema, "put", conn):
             if _would_commit(conn):
                 await conn.execute(self._time())
             async with conn.transaction():

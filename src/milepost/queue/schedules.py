@@ -163,7 +163,7 @@ class Scheduler:
         return CHANNEL
 
     def run(self, until: Until = "stopped", stop: Event | None = None) -> None:
-        with db.connect(self.url) as conn:
+        with db.connect(self.url) as conn, db.acting(conn, "work"):
             db.check_schema(conn, self.schema)
             for schedule in self.schedules:
                 register(conn, schedule, self.schema)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
+from milepost import db
 from milepost.queue.runner import Runner
 
 if TYPE_CHECKING:
@@ -30,4 +31,5 @@ class Worker:
 
     def run(self, until: Until = "stopped", stop: Event | None = None) -> None:
         """Run in this thread until `stop` is set, or until its channels are drained."""
-        Runner(self.definition, self.url, self.schema, stop or Event()).run(until)
+        with db.acting(self.url, "work"):
+            Runner(self.definition, self.url, self.schema, stop or Event()).run(until)

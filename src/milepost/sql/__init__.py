@@ -1,9 +1,9 @@
 """The SQL files and how they become statements.
 
 `migrations/` holds the tables, numbered and applied once; `functions/` the functions, one a
-file, replaced whenever they changed; `queries/` what Python runs by name. In all of them
-`{schema}` stands for the quoted name of the schema, and everything is qualified with it, so
-that no search_path can change what a statement means.
+file, replaced whenever they changed; `queries/` what Python runs by name; `grants/` what each
+activity needs. In all of them `{schema}` stands for the quoted name of the schema, and everything
+is qualified with it, so that no search_path can change what a statement means.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 LogOrder = Literal["append", "transaction"]
+# What a role can be allowed to do; each has a file in `grants/`.
+Activity = Literal["append", "read", "put", "process", "work", "pipeline", "operate", "metrics"]
 DEFAULT_SCHEMA = "milepost"
 # The last migration of the release before this one: its code still runs on this release's schema.
 # What it needs is dropped by the next release at the earliest (docs/upgrading.md).
@@ -71,6 +73,12 @@ def functions(order: LogOrder) -> str:
     common = _sql_files(_ROOT / "functions")
     own = _sql_files(_ROOT / "functions" / f"{order}_order")
     return "\n".join(file.read_text("utf-8") for file in (*common, *own))
+
+
+@cache
+def grants(activity: Activity | Literal["any"]) -> str:
+    """The privileges of an activity; `any` are those that all of them need."""
+    return (_ROOT / "grants" / f"{activity}.sql").read_text("utf-8")
 
 
 @cache

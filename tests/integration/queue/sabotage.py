@@ -12,7 +12,7 @@ GUARDS: dict[str, tuple[str, str, str]] = {
     "channel lock": ("take_from", "      order by c.name\n      for update of c skip locked\n", ""),
     "count under the lock": ("take_from", "max_concurrency - running.number", "max_concurrency"),
     "set_channel's lock": ("set_channel", "lock table {schema}.channels in exclusive mode;", ""),
-    "takers' lock": ("take_from", "lock table {schema}.channels in row share mode;", ""),
+    "takers' lock": ("take_from", "perform from {schema}.channels where false for key share;", ""),
     "release time": ("take_from", "set next_release_at = clock_timestamp() + c.release_interval",
                      "set next_release_at = c.next_release_at"),
     "order of locks": ("cancel", "perform {schema}.lock_jobs(cancel.ids);", ""),

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from milepost.cli.commands import app_for
 
 COMMANDS = [
-    "migrate", "append", "read", "run", "status", "doctor", "rebase", "demo", "processors", "queue",
-    "channels", "pipelines", "dead-letters", "embedded",
+    "migrate", "append", "read", "run", "status", "doctor", "rebase", "grant", "demo",
+    "processors", "queue", "channels", "pipelines", "dead-letters", "embedded",
 ]  # fmt: skip
 
 

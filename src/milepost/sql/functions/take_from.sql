@@ -48,7 +48,9 @@ begin
       using errcode = 'MP006',
         hint = 'Take in READ COMMITTED: above it, the limits of channels would not hold.';
   end if;
-  lock table {schema}.channels in row share mode;
+  -- Locks the table in ROW SHARE mode. LOCK TABLE would do the same, for those who may update every
+  -- column of it; a worker may update two.
+  perform from {schema}.channels where false for key share;
   is_limited := exists (
     select from {schema}.channels as c
     where c.name = any(take_from.channels collate "C")

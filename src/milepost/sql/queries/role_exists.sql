@@ -1,0 +1,1 @@
+select exists (select from pg_roles where rolname = %(role)s)

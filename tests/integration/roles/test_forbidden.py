@@ -1,0 +1,153 @@
+"""What a role must not be able to do, however it asks."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import psycopg
+import pytest
+from psycopg.errors import DependentObjectsStillExist, InsufficientPrivilege
+
+from milepost.db import Connection
+from milepost.grants import ACTIVITIES
+from milepost.sql import Activity, LogOrder
+from tests.roles import Roles
+
+READ_DATA = "select data from milepost.messages"
+APPEND = "select milepost.append('T', '{}'::json)"
+PUT = "insert into milepost.jobs (channel, content) values ('c', '')"
+TAKE = "select milepost.take_from(array['c'], 1)"
+STORE = (
+    "select milepost.store_checkpoint('p', 1, 0, null, row(1, 1)::milepost.position)",
+    "update milepost.checkpoints set position = 0",
+)
+RESET = "select milepost.reset_processor('p', 1, row(0, 0)::milepost.position)"
+PAUSE = (
+    "update milepost.processors set is_paused = true",
+    "update milepost.pipelines set is_paused = true",
+)
+POLICY = ("select milepost.set_channel('c', 1)", "select milepost.pause_channel('c')")
+LETTERS = "select data from milepost.dead_letters"
+CONTENT = "select content from milepost.jobs"
+# What nobody may do whom the owner has not made an owner.
+OWNERS = (
+    "update milepost.messages set data = '1'",
+    "update milepost.messages set topic = 'other'",
+    "delete from milepost.messages",
+    "truncate milepost.messages",
+    "lock table milepost.messages in exclusive mode",
+    "insert into milepost.messages (type, data, transaction_id) values ('T', '{}', 1)",
+    "insert into milepost.messages (type, data, recorded_at) values ('T', '{}', now())",
+    "select nextval('milepost.messages_position_seq')",
+    "select setval('milepost.messages_position_seq', 1)",
+    "select milepost.rebase()",
+    "update milepost.log set removed_position = 5",
+    "update milepost.migrations set number = 1",
+    "insert into milepost.migrations (number, name) values (9999, 'later')",
+    "delete from milepost.channels",
+    "truncate milepost.jobs",
+    "truncate milepost.checkpoints",
+    "drop table milepost.inbox",
+    "alter table milepost.messages disable trigger all",
+    "create or replace function milepost.uuid7() returns uuid language sql return null::uuid",
+    "drop function milepost.horizon()",
+)
+CREATE = (
+    "create table milepost.mine (n integer)",
+    "create function milepost.put(text, text) returns bigint language sql return 1",
+)
+FORBIDDEN: dict[Activity, tuple[str, ...]] = {
+    "append": (
+        READ_DATA, "select * from milepost.read()", "select recorded_at from milepost.messages",
+        PUT, TAKE, *STORE, *PAUSE, *POLICY, LETTERS, CONTENT, RESET, *CREATE,
+    ),
+    "read": (APPEND, PUT, TAKE, *STORE, *PAUSE, *POLICY, LETTERS, CONTENT, RESET, *CREATE),
+    "put": (
+        READ_DATA, APPEND, TAKE, *STORE, *PAUSE, *POLICY, LETTERS, CONTENT, RESET, *CREATE,
+        "update milepost.jobs set content = ''", "delete from milepost.jobs",
+        "select state from milepost.jobs", "select max_concurrency from milepost.channels",
+    ),
+    "process": (
+        APPEND, PUT, TAKE, *PAUSE, *POLICY, CONTENT, RESET, *CREATE,
+        "insert into milepost.processors (name, version, is_paused) values ('p', 1, true)",
+        "update milepost.segments set mask = 0", "delete from milepost.segments",
+        "delete from milepost.checkpoints", "delete from milepost.processors",
+        "delete from milepost.replays", "select target from milepost.pipelines",
+        "update milepost.dead_letters set data = '1'", "update milepost.jobs set status = 'ready'",
+    ),
+    "work": (
+        READ_DATA, APPEND, *STORE, *PAUSE, *POLICY, LETTERS, RESET, *CREATE,
+        "update milepost.channels set max_concurrency = 100",
+        "update milepost.channels set is_paused = false",
+        "update milepost.jobs set channel = 'other'", "update milepost.jobs set max_attempts = 9",
+        "select last_error from milepost.processors", "select setval('milepost.jobs_id_seq', 1)",
+        "insert into milepost.channels (name) values ('c')",
+    ),
+    "pipeline": (
+        APPEND, PUT, TAKE, PAUSE[0], *POLICY, LETTERS, CONTENT, RESET,
+        "select last_error from milepost.processors", "delete from milepost.segments",
+    ),
+    "operate": (
+        APPEND, PUT, TAKE, *CREATE, "update milepost.jobs set content = ''",
+        "update milepost.jobs set result = ''", "update milepost.dead_letters set data = '1'",
+        "update milepost.processors set topics = null", "delete from milepost.processors",
+        "delete from milepost.pipelines", "update milepost.pipelines set is_active = false",
+        "update milepost.parked_keys set key = ''", "delete from milepost.inbox",
+    ),
+    "metrics": (
+        READ_DATA, "select metadata from milepost.messages", "select id from milepost.messages",
+        "select * from milepost.read()", CONTENT, "select state from milepost.jobs",
+        "select result from milepost.jobs", "select progress from milepost.jobs",
+        "select last_error from milepost.jobs", "select unique_key from milepost.jobs", LETTERS,
+        "select error from milepost.dead_letters", "select key from milepost.parked_keys",
+        APPEND, PUT, TAKE, *STORE, *PAUSE, *POLICY, RESET, *CREATE,
+        "delete from milepost.instances", "delete from milepost.jobs",
+        "select setval('milepost.jobs_taken_seq', 1)", "select milepost.repair_queue()",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("activity", ACTIVITIES)
+def test_a_role_is_refused_what_is_not_its_own(roles: Roles, activity: Activity) -> None:
+    with psycopg.connect(roles.make(activity), autocommit=True) as conn:
+        for statement in (*OWNERS, *FORBIDDEN[activity]):
+            try:
+                with conn.transaction():
+                    conn.execute(statement.encode())
+            except InsufficientPrivilege:
+                continue
+            pytest.fail(f"{activity} may {statement}")
+
+
+@pytest.mark.parametrize("order", ["append"])
+def test_a_role_without_a_grant_is_refused_everything(roles: Roles) -> None:
+    with psycopg.connect(roles.make(), autocommit=True) as conn:
+        for statement in ("select milepost.horizon()", READ_DATA, APPEND, CONTENT):
+            with pytest.raises(InsufficientPrivilege, match="schema milepost"):
+                conn.execute(statement.encode())
+
+
+@pytest.mark.parametrize("order", ["append"])
+def test_the_owner_may_do_what_others_are_refused(conn: Connection) -> None:
+    """So that a statement is not refused merely because it is wrong."""
+    for statement in {*OWNERS, *CREATE, *(each for of in FORBIDDEN.values() for each in of)}:
+        with (
+            conn.transaction(force_rollback=True),
+            suppress(psycopg.IntegrityError, DependentObjectsStillExist),
+        ):
+            conn.execute(statement.encode())
+
+
+DEFINERS = "select proname from pg_proc where prosecdef and pronamespace = 'milepost'::regnamespace"
+# Each tells positions, or refuses something; none writes for its caller. One that is added must be
+# thought about: it runs with the owner's rights, and by default for everybody who sees the schema.
+KNOWN_DEFINERS: dict[LogOrder, set[str]] = {
+    "append": {"append_floor", "before_append", "horizon", "is_held", "refuse_foreign_rows"},
+    "transaction": {"append_floor", "before_append", "horizon"},
+}
+
+
+def test_only_these_functions_run_with_the_rights_of_the_owner(
+    conn: Connection, order: LogOrder
+) -> None:
+    assert {name for (name,) in conn.execute(DEFINERS)} == KNOWN_DEFINERS[order]

@@ -1,0 +1,84 @@
+"""Writers and readers of the log, each under a role that may do nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from itertools import islice
+
+from milepost import Message, Milepost, Position, RecordedMessage, append, db, sql
+from milepost.db import Connection
+from tests.roles import Roles
+
+
+def test_a_writer_appends_in_every_way(roles: Roles, mp: Milepost) -> None:
+    writer = Milepost(roles.make("append"))
+    with writer.connect() as conn:
+        with conn.transaction():
+            writer.append(conn, Message("One", 1, key="k", topic="t", metadata={"m": 1}))
+            writer.append(conn, *(Message("Few", n) for n in range(3)))
+            writer.append(conn, *(Message("Many", n) for n in range(300)))
+        conn.execute("select milepost.append('Sql', '{}'::json)")
+        conn.execute("""select milepost.append_many('[{"type": "Sql", "data": 1}]'::json)""")
+        conn.execute("insert into milepost.messages (type, data) values ('Sql', '{}')")
+    found = [message.type for message in mp.read()]
+    assert found == ["One"] + ["Few"] * 3 + ["Many"] * 300 + ["Sql"] * 3
+
+
+def test_a_writer_finds_its_positions_among_those_of_others(roles: Roles, mp: Milepost) -> None:
+    """What is asked after a COPY if somebody else drew positions meanwhile."""
+    message = Message("One", 1)
+    with Milepost(roles.make("append")).connect() as conn:
+        (position,) = append(conn, message)
+        parameters = {"transaction_id": 0, "position": 0, "ids": [message.id]}
+        rows = conn.execute(sql.query("appended_since"), parameters).fetchall()
+    assert [Position(*row) for row in rows] == [position]
+
+
+def test_a_writer_of_coroutines_appends(roles: Roles, mp: Milepost) -> None:
+    async def write(url: str) -> None:
+        async with await db.connect_async(url) as conn:
+            await append(conn, Message("One", 1))
+            await append(conn, *(Message("Many", n) for n in range(300)))
+
+    asyncio.run(write(roles.make("append")))
+    assert len(list(mp.read())) == 301
+
+
+def test_a_writer_with_subscribers_reads_back_what_they_see(roles: Roles, mp: Milepost) -> None:
+    writer, seen = Milepost(roles.make("append", "read")), []
+    writer.subscribe(lambda messages: seen.extend(messages))
+    with writer.connect() as conn:
+        writer.append(conn, Message("One", 1))
+    assert [message.type for message in seen] == ["One"]
+
+
+def test_a_reader_reads_in_every_way(roles: Roles, mp: Milepost, conn: Connection) -> None:
+    before = datetime.now(UTC)
+    positions = mp.append(conn, *(Message("T", n, key=f"k{n}") for n in range(5)))
+    reader = Milepost(roles.make("read"))
+    assert [message.data for message in reader.read()] == [0, 1, 2, 3, 4]
+    assert [message.data for message in reader.read(before)] == [0, 1, 2, 3, 4]
+    assert [m.data for m in islice(reader.read(positions[1], follow=True), 3)] == [2, 3, 4]
+    assert reader.horizon() >= positions[-1]
+    with reader.connect() as own:
+        rows = own.execute("select data from milepost.read(max_count => 2)").fetchall()
+    assert rows == [(0,), (1,)]
+
+
+def test_a_reader_waits_for_processors(roles: Roles, mp: Milepost, conn: Connection) -> None:
+    def handle(messages: list[RecordedMessage]) -> None:
+        pass
+
+    def handlers(of: Milepost) -> Milepost:
+        of.processor("plain", delivery="at_least_once", types=["T"])(handle)
+        of.processor("cut", delivery="at_least_once", types=["T"], segments=2)(handle)
+        return of
+
+    mp.append(conn, Message("T", 1))
+    (last,) = mp.append(conn, Message("Other", 1))
+    handlers(mp).run(until="caught_up")
+    for processor in handlers(Milepost(roles.make("read"))).processors.values():
+        processor.wait_for(last)
+        assert processor.caught_up()
+        assert processor.position() is not None
