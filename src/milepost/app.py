@@ -330,12 +330,14 @@ class Milepost:
 
     def examine(self, limits: health.Limits | None = None) -> health.Report:
         """What `milepost doctor` looks at: the log, who follows it, the queue, what runs out."""
-        with db.connect(self._url) as conn:
+        with db.connect(self._url) as conn, db.acting(conn, "metrics"):
             return health.examine(conn, self.schema, limits)
 
-    def rebase(self) -> str:
-        """Make a log that was restored from another cluster this one's own; what was done."""
+    def rebase(self, on_begin: Callable[[], None] = lambda: None) -> str:
+        """Make a log that was restored from another cluster, or has seen a failover, this one's
+        own; what was done. `on_begin` is called when there is a log to do it to."""
         with self._connect_as_owner() as conn:
+            on_begin()
             return diagnosis.rebase(conn, self.schema)
 
     def grant(self, role: str, *activities: sql.Activity) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import psycopg
 import typer
 
-from milepost import sql
+from milepost import db, sql
 from milepost.cli import options
 from milepost.cli.database import open_log
 from milepost.cli.failures import Failed, in_one_line
@@ -229,7 +229,7 @@ def _application(name: str | None) -> str:
 
 def _examined(mp: Milepost, limits: Limits, *, repair: bool) -> Report:
     if repair:
-        with mp.connect() as conn:
+        with mp.connect() as conn, db.acting(conn, "operate"):
             invariants.repair(conn, mp.schema)
     return mp.examine(limits)
 

@@ -17,13 +17,14 @@ def command(
 ) -> None:
     """Make a log that was restored from another cluster this one's own. Safe to repeat."""
     mp = open_log(url, schema)
-    with mp.connect():  # fails where there is no log: only then say what will be done to it
-        say(
+    done = mp.rebase(
+        # Not before it is known to be possible.
+        on_begin=lambda: say(
             f"rebasing the log in schema {schema!r}: what is appended from now on will sort after "
             "every message there is; appenders wait meanwhile; positions and checkpoints keep "
             "their values"
         )
-    done = mp.rebase()
+    )
     if as_json:
         print_json({"schema": schema, "done": done})
     else:

@@ -36,7 +36,6 @@ class ScheduleStatus:
 
     name: str
     overdue_seconds: float  # 0: its tick is still to come
-    last_error: str | None
 
 
 def look_at_queue(conn: Connection, schema: str, limits: Limits) -> Queue:

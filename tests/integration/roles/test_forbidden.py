@@ -36,14 +36,14 @@ OWNERS = (
     "delete from milepost.messages",
     "truncate milepost.messages",
     "lock table milepost.messages in exclusive mode",
-    "insert into milepost.messages (type, data, transaction_id) values ('T', '{}', 1)",
+    "insert into milepost.messages (type, data, transaction_id) select 'T', '{}', 0",
     "insert into milepost.messages (type, data, recorded_at) values ('T', '{}', now())",
     "select nextval('milepost.messages_position_seq')",
     "select setval('milepost.messages_position_seq', 1)",
     "select milepost.rebase()",
     "update milepost.log set removed_position = 5",
-    "update milepost.migrations set number = 1",
-    "insert into milepost.migrations (number, name) values (9999, 'later')",
+    "update milepost.applied_migrations set number = 1",
+    "insert into milepost.applied_migrations (number, name) values (9999, 'later')",
     "delete from milepost.channels",
     "truncate milepost.jobs",
     "truncate milepost.checkpoints",
@@ -139,11 +139,26 @@ def test_the_owner_may_do_what_others_are_refused(conn: Connection) -> None:
 
 
 DEFINERS = "select proname from pg_proc where prosecdef and pronamespace = 'milepost'::regnamespace"
-# Each tells positions, or refuses something; none writes for its caller. One that is added must be
-# thought about: it runs with the owner's rights, and by default for everybody who sees the schema.
+# Each tells positions, or refuses something; none writes for its caller but who the log belongs to.
+# One that is added must be thought about: it runs with the owner's rights, and by default for
+# everybody who sees the schema.
 KNOWN_DEFINERS: dict[LogOrder, set[str]] = {
-    "append": {"append_floor", "before_append", "horizon", "is_held", "refuse_foreign_rows"},
-    "transaction": {"append_floor", "before_append", "horizon"},
+    "append": {
+        "append_floor",
+        "appended_since",
+        "before_append",
+        "horizon",
+        "is_held",
+        "last_position",
+        "refuse_foreign_rows",
+    },
+    "transaction": {
+        "append_floor",
+        "appended_since",
+        "before_append",
+        "horizon",
+        "last_position",
+    },
 }
 
 

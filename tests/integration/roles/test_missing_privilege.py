@@ -206,7 +206,7 @@ def test_commands_fail_in_one_line_with_the_grant(
 def test_what_only_the_owner_may_do_says_so(roles: Roles, words: list[str]) -> None:
     for url in (roles.make(), roles.make("operate")):
         if words == ["migrate"]:
-            roles.conn.execute("update milepost.log set functions_checksum = 'old'")
+            roles.conn.execute("update milepost.log set functions_digest = 'old'")
         words = [*words, "--apply"] if words[0] == "grant" and "--apply" not in words else words
         result = Cli(url).run(*words)
         assert result.code == 1, result

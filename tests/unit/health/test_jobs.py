@@ -12,7 +12,7 @@ from milepost.queue.schedules import CHANNEL
 
 STATUS = QueueStatus(2, 1, 1, 0, 0, 1, 3.0, 0.0)
 EMAILS = ChannelStatus("emails", 2, 1, 1, 0, 3.0, 0.0, None, None, None, is_paused=False)
-TICK = ScheduleStatus("cleanup", 0.0, None)
+TICK = ScheduleStatus("cleanup", 0.0)
 
 
 def state(*channels: ChannelStatus, limits: Limits | None = None) -> str:

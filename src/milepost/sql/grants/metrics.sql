@@ -10,5 +10,6 @@ grant select on
   {schema}.pipelines, {schema}.channels, {schema}.channel_rates
   to {role};
 grant select (processor, version) on {schema}.dead_letters, {schema}.parked_keys to {role};
-grant select (id, channel, status, run_at, locked_until, taken) on {schema}.jobs to {role};
-grant select on sequence {schema}.jobs_id_seq, {schema}.jobs_taken_seq to {role};
+grant select (id, channel, status, run_at, locked_until, taken, unique_key) on {schema}.jobs to {role};
+-- How much is left of them.
+grant select on all sequences in schema {schema} to {role};
