@@ -6,6 +6,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
+import orjson
 import typer
 
 from milepost import sql
@@ -13,6 +14,7 @@ from milepost.cli import options
 from milepost.cli.database import open_log
 from milepost.cli.output import console, count, duration, print_json, shortened
 from milepost.errors import UnknownDeadLetter
+from milepost.log import decode_json
 from milepost.processors import dead_letters
 
 if TYPE_CHECKING:
@@ -111,9 +113,23 @@ def drop(
 
 
 def as_document(letter: DeadLetter) -> dict[str, Any]:
+    """As it was, also what Python cannot decode."""
     document = asdict(letter)
-    del document["transaction_id"]
-    return document | {"position": str(letter.at)}
+    for name in ("transaction_id", "raw_data", "raw_metadata"):
+        del document[name]
+    parts = {"data": _as_value(letter.raw_data), "metadata": _as_value(letter.raw_metadata)}
+    return document | parts | {"position": str(letter.at)}
+
+
+def _as_value(written: bytes) -> Any:
+    """JSON for `print_json`: decoded, to be indented; as it was written where Python cannot decode
+    it, or could not encode it again."""
+    try:
+        value = decode_json(written)
+        orjson.dumps(value)
+    except (ValueError, TypeError, RecursionError):
+        return orjson.Fragment(written)
+    return value
 
 
 def _chosen(
