@@ -1,6 +1,7 @@
 """One instance of several processors in a process of its own, until it is told to stop.
 
-Run as `python -m benchmarks.standby_instance PREFIX NUMBER`. Each handler keeps a total by customer.
+Run as `python -m benchmarks.standby_instance PREFIX NUMBER`. Each handler counts its
+messages.
 """
 
 from __future__ import annotations

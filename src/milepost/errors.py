@@ -133,8 +133,8 @@ class JobTransactionEnded(MilepostError):
         super().__init__(
             f"The handler of job {job} ended its own transaction in SQL (COMMIT or ROLLBACK): "
             f"{cause}. What it committed stays, but the job is not completed, and is not tried "
-            "again by itself. Take the COMMIT or ROLLBACK out of the handler, look at what it left, "
-            f"then: milepost queue retry {job}"
+            "again by itself. Take the COMMIT or ROLLBACK out of the handler and look at what it "
+            f"left. Then: milepost queue retry {job}"
         )
 
 

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from milepost import Message, Milepost, Position, db
-from milepost.embedded import EmbeddedServer
 from milepost.db import Connection
+from milepost.embedded import EmbeddedServer
 from milepost.errors import BeyondHorizon, LogRestored, RangeRemoved, UnreadableMessage
 from milepost.pipeline.arrow import RangeReader
 from milepost.pipeline.filters import EVERYTHING

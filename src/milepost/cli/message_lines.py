@@ -45,7 +45,8 @@ def message_from(line: bytes, defaults: Defaults) -> Message:
 
 def line_from(message: RecordedMessage) -> bytes:
     """One that was not decoded as it was written."""
-    data, metadata = message.data, message.metadata
+    data: Any = message.data
+    metadata: Any = message.metadata
     recorded_at: datetime | str = message.recorded_at.astimezone(UTC)
     if isinstance(message, RawMessage):
         data, metadata = _on_one_line(message.raw_data), _on_one_line(message.raw_metadata)

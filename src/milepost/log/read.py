@@ -196,9 +196,7 @@ def read_batch(
     return Batch(messages, reached, is_full, horizon.is_held)
 
 
-def read_raw(
-    conn: Connection, position: Position, schema: str = sql.DEFAULT_SCHEMA
-) -> RawMessage:
+def read_raw(conn: Connection, position: Position, schema: str = sql.DEFAULT_SCHEMA) -> RawMessage:
     """The message at a position, which is there, undecoded."""
     parameters = {"transaction_id": position.transaction_id, "positions": [position.position]}
     with translated(schema), undecoded(conn, tuple_row) as cursor:

@@ -122,8 +122,8 @@ def with_literals(query: bytes, parameters: Mapping[str, Any]) -> str:
 
 
 def refuse_odd_times(batch: pa.RecordBatch) -> None:
-    """Spark's times are those of the years 1 to 9999, as Python's. An infinite one would even arrive
-    as some other: the driver adds the distance of the epochs to it."""
+    """Spark's times are those of the years 1 to 9999, as Python's. An infinite one would even
+    arrive as some other: the driver adds the distance of the epochs to it."""
     times = batch.column("recorded_at").cast(pa.int64())
     limits = pc.min_max(times).as_py()
     if limits["min"] is None or (limits["min"] >= _FIRST_TIME and limits["max"] <= _LAST_TIME):

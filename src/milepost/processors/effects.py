@@ -97,7 +97,7 @@ class ExactlyOnce:
             return False
         with guarding(self.schema):
             row = plain(self.conn).execute(*begun.status(self.schema)).fetchone()
-        return one(row)[0] == COMMITTED
+        return bool(one(row)[0] == COMMITTED)
 
     def _apply(
         self,
@@ -153,7 +153,7 @@ class ExactlyOnceAsync:
             return False
         with guarding(self.schema):
             found = await plain_async(self.conn).execute(*begun.status(self.schema))
-            return one(await found.fetchone())[0] == COMMITTED
+            return bool(one(await found.fetchone())[0] == COMMITTED)
 
     async def _apply(
         self,

@@ -75,9 +75,7 @@ class Session(Stretch):
     def is_lost(self) -> bool:
         """Whether one of the connections is gone."""
         is_turn_lost = self._turn is not None and self._turn.conn.closed
-        return (
-            self._conn.closed or self._reading.closed or self._effects.is_lost() or is_turn_lost
-        )
+        return self._conn.closed or self._reading.closed or self._effects.is_lost() or is_turn_lost
 
     @property
     def conn(self) -> Connection:

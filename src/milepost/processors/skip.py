@@ -1,8 +1,8 @@
 """Move past the message at which a processor is stuck; it is kept as a dead letter.
 
 Without segments that is the next message. With segments each stands before a message of its own, so
-the operator names the one he means, as the error of the processor does. Nothing is decoded: a message
-that cannot be is skipped like any other.
+the operator names the one he means, as the error of the processor does. A message that cannot be
+decoded is skipped like any other.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Whose turn it is: of the instances of an at-least-once processor without segments, one works.
 
 Exactly once, the row of the checkpoint decides: it is locked before the handler is called. At least
-once the handler comes first, and the checkpoint would tell only afterwards that it worked in vain. So
-an instance works while it holds an advisory lock, and loads the checkpoint once it has the lock.
+once the handler comes first, and the checkpoint would tell only afterwards that it worked in vain.
+So an instance works while it holds an advisory lock, and loads the checkpoint once it has the lock.
 
-It is a lock of the session's. It ends with the connection, however the process ends, and need not be
+It is a lock of the session. It ends with the connection, however the process ends, and need not be
 renewed beside slow handlers. It is no fence: that is the compare-and-set of the checkpoint.
 
 Behind a pooler no session is ours. There a transaction holds the lock, on a connection that does

@@ -20,8 +20,8 @@ BATCHES = 8
 
 
 class Traces:
-    """What each instance asks of the server: sessions it opens, and looks while it stands by. A look
-    waits until the checkpoint has moved since the one before, while the other one works."""
+    """What each instance asks of the server: sessions it opens, and looks while it stands by. A
+    look waits until the checkpoint has moved since the one before, while the other one works."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.opened: Counter[str] = Counter()

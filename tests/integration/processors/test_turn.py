@@ -117,9 +117,7 @@ def test_a_slow_handler_keeps_its_turn(
     assert calls.positions() == positions
 
 
-def test_an_instance_that_is_to_stop_does_so_before_it_handles_anything(
-    url: str, put: Put
-) -> None:
+def test_an_instance_that_is_to_stop_does_so_before_it_handles_anything(url: str, put: Put) -> None:
     calls = Calls(url, "message", on_conflict="stop")
     positions = put(5)
     with running(calls.instance(0)) as (first,):
@@ -210,9 +208,7 @@ def test_a_standby_takes_over_when_the_one_that_works_is_killed_in_a_handler(
     assert effects.positions() == positions[:3] + positions
 
 
-def test_a_session_that_is_ended_gives_the_turn_away(
-    url: str, conn: Connection, put: Put
-) -> None:
+def test_a_session_that_is_ended_gives_the_turn_away(url: str, conn: Connection, put: Put) -> None:
     """As by an operator, or a server that found the peer dead: the checkpoint is the fence."""
     calls = Calls(url, "message")
     positions = put(5)
