@@ -7,7 +7,7 @@ translate what the server said into the class that Python callers catch.
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -227,19 +227,34 @@ class ChannelFull(MilepostError):
     sqlstate = "MP005"
 
 
+class JobTransactionEnded(MilepostError):
+    """A worker's handler ended the transaction in which its job was to be completed."""
+
+    def __init__(self, job: int, cause: str) -> None:
+        self.job, self.cause = job, cause
+        super().__init__(
+            f"The handler of job {job} ended its own transaction in SQL (COMMIT or ROLLBACK): "
+            f"{cause}. What it committed stays, but the job is not completed, and is not tried "
+            "again by itself. Take the COMMIT or ROLLBACK out of the handler and look at what it "
+            f"left. Then: milepost queue retry {job}"
+        )
+
+
 class UnsafeTake(MilepostError):
     """Taking jobs above READ COMMITTED, where the limits of channels would not hold."""
 
     sqlstate = "MP006"
 
 
-class UnreadableJson(MilepostError):
-    """A message, appended by plain SQL, whose JSON Python cannot hold."""
+class UnreadableMessage(MilepostError):
+    """A message, written by plain SQL, that Python cannot decode. Read on after its position."""
 
-    def __init__(self) -> None:
+    def __init__(self, position: Any, reason: str) -> None:
+        self.position, self.reason = position, reason  # a Position
         super().__init__(
-            "A message's JSON is nested deeper than Python can read (some 1,000 levels). Find it "
-            "with: select position from milepost.read(...), and rewrite its data in SQL."
+            f"The message at {position} cannot be decoded in Python: {reason}. A reader goes on "
+            f"behind it if it starts from {position}. `milepost read` shows it; or rewrite it in "
+            "SQL."
         )
 
 
@@ -328,6 +343,36 @@ class HandlerFailed(ProcessorError):
             f"the handler failed {attempts} times on the message at {position}: {cause}. The "
             "checkpoint stands before it. Mend the handler and start again, or set the message "
             f"aside: milepost processors skip {processor} --at {position}",
+        )
+
+
+class CannotDecode(HandlerFailed):
+    """A message that Python cannot decode, at which a processor stops (`on_failure="stop"`)."""
+
+    def __init__(self, processor: str, position: str, reason: str) -> None:
+        self.position, self.attempts, self.cause = position, 1, reason
+        ProcessorError.__init__(
+            self,
+            processor,
+            f"the message at {position} cannot be decoded in Python: {reason}. No handler was "
+            "called with it, and the checkpoint stands before it. Set it aside: milepost "
+            f"processors skip {processor} --at {position}; or rewrite it in SQL. Then start again.",
+        )
+
+
+class TransactionEnded(ProcessorError):
+    """A handler committed its transaction by itself and failed then."""
+
+    def __init__(self, processor: str, first: str, last: str, cause: str) -> None:
+        self.first, self.last, self.cause = first, last, cause
+        super().__init__(
+            processor,
+            "its handler ended its own transaction (a COMMIT in SQL) and failed then, given the "
+            f"messages from {first} to {last}: {cause}. What it had done until the COMMIT stays, "
+            "and these messages count as handled: their checkpoint, or the removal of their dead "
+            "letter, was committed as well. Take the COMMIT out of the handler, repair what it "
+            "left half done, and start again; or remove its effects and go back: milepost "
+            f"processors reset {processor} --to POSITION",
         )
 
 
@@ -477,7 +522,8 @@ class CannotSkip(ProcessorError):
             processor,
             "its handlers checkpoint themselves (mode deferred), so the message after its "
             "checkpoint is the next that is not durable, not the one it is stuck at. Let the "
-            "handler pass over what it cannot handle.",
+            "handler pass over what it cannot handle. A message that cannot be decoded is skipped "
+            "by its position: --at POSITION.",
         )
 
 

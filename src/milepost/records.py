@@ -69,6 +69,17 @@ class RecordedMessage(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class RawMessage(RecordedMessage):
+    """A message that Python cannot decode, as the server has it. No handler is ever given one:
+    its `data`, its `metadata` and, where `raw_recorded_at` is a text, its time say nothing."""
+
+    raw_data: bytes = field(kw_only=True)
+    raw_metadata: bytes = field(kw_only=True)
+    raw_recorded_at: str | None = field(kw_only=True)
+    reason: str = field(kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
 class Segment:
     """A slice of the hash space of keys: those whose `hash & mask == id`."""
 

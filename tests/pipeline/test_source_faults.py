@@ -12,8 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from milepost import Message, Milepost, Position, db
+from milepost.db import Connection
 from milepost.embedded import EmbeddedServer
-from milepost.errors import BeyondHorizon, LogRestored, RangeRemoved
+from milepost.errors import BeyondHorizon, LogRestored, RangeRemoved, UnreadableMessage
 from milepost.pipeline.arrow import RangeReader
 from milepost.pipeline.filters import EVERYTHING
 from milepost.pipeline.names import COLUMNS
@@ -22,6 +23,7 @@ from milepost.pipeline.planner import Planner
 from milepost.pipeline.ranges import Range
 from milepost.sql import LogOrder
 from tests.pipeline.sourcing import append, drain, numbers_in, numbers_of, stream, table, to_files
+from tests.undecodable import KINDS, append_undecodable
 from tests.waiting import wait_until
 
 append_order = pytest.mark.parametrize("order", ["append"])
@@ -213,3 +215,18 @@ def test_a_connection_that_was_cut_between_two_tasks_is_replaced(mp: Milepost, u
             "where application_name = 'milepost-spark' and datname = current_database()"
         )
     assert sum(batch.num_rows for batch in reader.batches(whole(url), EVERYTHING)) == 3
+
+
+@pytest.mark.parametrize("kind", ["infinity", "-infinity", "BC", "far"])
+def test_a_time_that_spark_lacks_is_an_error_that_names_the_message(
+    mp: Milepost, url: str, conn: Connection, kind: str
+) -> None:
+    mp.append(conn, Message("T", 1))
+    odd = append_undecodable(conn, kind)
+    (last,) = mp.append(conn, Message("T", 2))
+    reader = reader_of(url)
+    with pytest.raises(UnreadableMessage, match=f"{odd} .*{KINDS[kind][0]}") as caught:
+        list(reader.batches(Range(Position.BEGINNING, last), EVERYTHING))
+    assert caught.value.position == odd
+    behind = Range(caught.value.position, last)
+    assert sum(batch.num_rows for batch in reader.batches(behind, EVERYTHING)) == 1

@@ -15,8 +15,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from milepost import Message, Milepost, RecordedMessage, append
+from milepost.checkpoints import CheckpointKey
 from milepost.db import AsyncConnection, Connection
-from milepost.errors import HandlerFailed
+from milepost.errors import CannotDecode, HandlerFailed, TransactionEnded
 from milepost.log import Batch, read_batch
 from milepost.pipeline import segment_task
 from milepost.pipeline.rounds import Rounds
@@ -24,9 +25,11 @@ from milepost.pipeline.segment_task import Order, work_off
 from milepost.processors import Processor
 from milepost.processors.runner import Runner
 from milepost.processors.segmented.progress import standings
+from milepost.processors.skip import skip
 from milepost.records import Segment
 from milepost.retry import Retry
 from tests.chaos.processors.sabotage import STORE_WITHOUT_COMPARING
+from tests.undecodable import append_undecodable
 
 pytestmark = pytest.mark.parametrize("order", ["append"])
 KEYS = 12
@@ -186,3 +189,32 @@ def test_a_message_may_be_set_aside(mp: Milepost, conn: Connection, spark: Spark
     catch_up(noting, spark)
     assert conn.execute("select count(*), bool_or(number = 30) from seen").fetchone() == (59, False)
     assert conn.execute("select count(*) from milepost.dead_letters").fetchone() == (1,)
+
+
+def test_a_message_that_cannot_be_decoded_stops_it_or_is_set_aside(
+    mp: Milepost, conn: Connection, spark: SparkSession
+) -> None:
+    @mp.processor("noted", segments=2, engine="spark", on_failure="stop", retry=NO_RETRY)
+    def noting(messages: list[RecordedMessage], tx: Connection) -> None:
+        note(messages, tx)
+
+    place(mp, 0, 20)
+    odd = append_undecodable(conn, key="key-00")
+    with pytest.raises(CannotDecode, match=f"skip noted --at {odd}"):
+        catch_up(noting, spark)
+    skip(conn, "milepost", CheckpointKey("noted"), odd)
+    catch_up(noting, spark)
+    assert conn.execute("select count(*) from seen").fetchone() == (20,)
+
+
+def test_a_handler_that_commits_and_fails_then_stops_it(
+    mp: Milepost, conn: Connection, spark: SparkSession
+) -> None:
+    @mp.processor("noted", segments=1, engine="spark", retry=NO_RETRY)
+    def noting(messages: list[RecordedMessage], tx: Connection) -> None:
+        tx.execute("commit")
+        raise ValueError("too late")
+
+    place(mp, 0, 5)
+    with pytest.raises(TransactionEnded, match="too late"):
+        catch_up(noting, spark)

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
+import orjson
 import typer
 
 from milepost import sql
@@ -14,6 +15,7 @@ from milepost.cli.confirm import confirm
 from milepost.cli.database import open_log
 from milepost.cli.output import console, count, duration, fitted, print_json
 from milepost.errors import UnknownDeadLetter
+from milepost.log import decode_json
 from milepost.processors import dead_letters
 
 if TYPE_CHECKING:
@@ -115,9 +117,23 @@ def drop(
 
 
 def as_document(letter: DeadLetter) -> dict[str, Any]:
+    """As it was, also what Python cannot decode."""
     document = asdict(letter)
-    del document["transaction_id"]
-    return document | {"position": str(letter.at)}
+    for name in ("transaction_id", "raw_data", "raw_metadata"):
+        del document[name]
+    parts = {"data": _as_value(letter.raw_data), "metadata": _as_value(letter.raw_metadata)}
+    return document | parts | {"position": str(letter.at)}
+
+
+def _as_value(written: bytes) -> Any:
+    """JSON for `print_json`: decoded, to be indented; as it was written where Python cannot decode
+    it, or could not encode it again."""
+    try:
+        value = decode_json(written)
+        orjson.dumps(value)
+    except (ValueError, TypeError, RecursionError):
+        return orjson.Fragment(written)
+    return value
 
 
 def _chosen(

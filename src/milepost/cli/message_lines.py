@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import orjson
 
 from milepost.errors import InvalidMessage
-from milepost.records import Message
+from milepost.records import Message, RawMessage
 
 if TYPE_CHECKING:
     from milepost.records import RecordedMessage
@@ -44,6 +44,13 @@ def message_from(line: bytes, defaults: Defaults) -> Message:
 
 
 def line_from(message: RecordedMessage) -> bytes:
+    """One that was not decoded as it was written."""
+    data: Any = message.data
+    metadata: Any = message.metadata
+    recorded_at: datetime | str = message.recorded_at.astimezone(UTC)
+    if isinstance(message, RawMessage):
+        data, metadata = _on_one_line(message.raw_data), _on_one_line(message.raw_metadata)
+        recorded_at = message.raw_recorded_at or recorded_at
     return orjson.dumps(
         {
             "position": str(message.position),
@@ -51,12 +58,17 @@ def line_from(message: RecordedMessage) -> bytes:
             "topic": message.topic,
             "key": message.key,
             "type": message.type,
-            "data": message.data,
-            "metadata": message.metadata,
-            "recorded_at": message.recorded_at.astimezone(UTC),
+            "data": data,
+            "metadata": metadata,
+            "recorded_at": recorded_at,
         },
         option=orjson.OPT_APPEND_NEWLINE,
     )
+
+
+def _on_one_line(written: bytes) -> orjson.Fragment:
+    """JSON has line breaks between its parts only, never within a text."""
+    return orjson.Fragment(written.replace(b"\n", b" ").replace(b"\r", b" "))
 
 
 def _fields(line: bytes) -> dict[str, Any]:

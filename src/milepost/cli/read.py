@@ -5,8 +5,10 @@ from __future__ import annotations
 import select
 import sys
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
+import orjson
 import typer
 
 from milepost import sql
@@ -17,10 +19,11 @@ from milepost.errors import InvalidPosition
 from milepost.records import Position, Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import BinaryIO
 
     from milepost.log import Batch, Reader, Start
+    from milepost.records import RecordedMessage
 
 _BATCH_SIZE = 1000
 _MAX_MASK = 2**31 - 1
@@ -58,8 +61,9 @@ def command(
         segment=None if segment is None else parse_segment(segment),
         batch_size=min(limit or _BATCH_SIZE, _BATCH_SIZE),
     ) as reader:
+        reader.keeps_raw = True
         batches = reader.batches(poll_seconds) if follow else _to_the_end(reader)
-        _write(batches, limit, sys.stdout.buffer)
+        _write(batches, limit, sys.stdout.buffer, partial(_line, reader))
 
 
 def parse_start(text: str, option: str = "--from") -> Start:
@@ -103,12 +107,26 @@ def _to_the_end(reader: Reader) -> Iterator[Batch]:
             return
 
 
-def _write(batches: Iterator[Batch], limit: int | None, output: BinaryIO) -> None:
+def _line(reader: Reader, message: RecordedMessage) -> bytes:
+    """Read once more, undecoded, where it cannot be encoded again: a lone surrogate, or nesting
+    that is deeper than orjson writes."""
+    try:
+        return line_from(message)
+    except orjson.JSONEncodeError:
+        return line_from(reader.raw(message.position))
+
+
+def _write(
+    batches: Iterator[Batch],
+    limit: int | None,
+    output: BinaryIO,
+    line: Callable[[RecordedMessage], bytes],
+) -> None:
     """Flushed batch by batch, so that whoever follows sees a message when it is read."""
     left = limit
     for batch in batches:
         messages = batch.messages[:left]
-        output.write(b"".join(map(line_from, messages)))
+        output.write(b"".join(map(line, messages)))
         output.flush()
         if left is not None:
             left -= len(messages)

@@ -1,6 +1,14 @@
 """The log: append messages in your own transaction, read them in one total order."""
 
 from milepost.log.append import append
+from milepost.log.decode import (
+    careful_message,
+    decode_json,
+    refuse_unreadable,
+    time_text,
+    undecoded,
+    unreadable,
+)
 from milepost.log.read import (
     EVERYTHING,
     Batch,
@@ -10,7 +18,6 @@ from milepost.log.read import (
     Start,
     horizon,
     read_batch,
-    recorded_message,
     start_position,
 )
 from milepost.log.subscriptions import Subscriptions
@@ -24,8 +31,13 @@ __all__ = [
     "Start",
     "Subscriptions",
     "append",
+    "careful_message",
+    "decode_json",
     "horizon",
     "read_batch",
-    "recorded_message",
+    "refuse_unreadable",
     "start_position",
+    "time_text",
+    "undecoded",
+    "unreadable",
 ]

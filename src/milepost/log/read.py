@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-import orjson
-from psycopg.types.json import set_json_loads
+from psycopg.rows import tuple_row
 
 from milepost import sql
 from milepost.db import is_pooled, one, translated
-from milepost.errors import UnreadableJson
+from milepost.log.decode import fetch_messages, raw_message, undecoded, unreadable
 from milepost.log.pace import Pace
-from milepost.records import Position, RecordedMessage, Segment
+from milepost.records import Position, RawMessage, RecordedMessage, Segment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -94,7 +92,9 @@ def start_position(conn: Connection, start: Start, schema: str = sql.DEFAULT_SCH
 class Reader:
     """Reads on from a position, batch by batch. Opens no transaction and keeps none open.
 
-    The connection must be in autocommit mode and is used by the reader alone.
+    The connection must be in autocommit mode and is used by the reader alone. At a message that
+    cannot be decoded, UnreadableMessage is raised, after all before it were given; set `after` to
+    its position to read on behind it. With `keeps_raw` it is given as a RawMessage instead.
     """
 
     conn: Connection
@@ -102,6 +102,7 @@ class Reader:
     selection: Selection = EVERYTHING
     batch_size: int = 1000
     schema: str = sql.DEFAULT_SCHEMA
+    keeps_raw: bool = False
     _horizon: Horizon | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -117,8 +118,14 @@ class Reader:
         batch = read_batch(
             self.conn, self.after, self._horizon, self.selection, self.batch_size, self.schema
         )
+        if not self.keeps_raw and RawMessage in map(type, batch.messages):
+            batch = _up_to_raw(batch)
         self.after = batch.reached
         return batch
+
+    def raw(self, position: Position) -> RawMessage:
+        """The message at a position, as it is in the log."""
+        return read_raw(self.conn, position, self.schema)
 
     def messages(self) -> Iterator[RecordedMessage]:
         """Every message there is below the horizon, then ends."""
@@ -182,53 +189,31 @@ def read_batch(
         "horizon_position": horizon.position.position,
         "max_count": batch_size,
     }
-    with translated(schema), conn.cursor(binary=True) as cursor:
-        set_json_loads(decode_json, cursor)
-        rows = cursor.execute(sql.query("read", schema), parameters).fetchall()
-    messages = [recorded_message(*row) for row in rows]
+    with translated(schema):
+        messages = fetch_messages(conn, (sql.query("read", schema), parameters))
     is_full = len(messages) == batch_size
     reached = messages[-1].position if is_full else horizon.position
     return Batch(messages, reached, is_full, horizon.is_held)
 
 
-def decode_json(text: bytes | str) -> Any:
-    """PostgreSQL's json takes more than orjson does, such as a lone surrogate or 1e400. A message
-    with it, appended by plain SQL, must not stop every reader for ever."""
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return _decode_oddity(text)
+def read_raw(conn: Connection, position: Position, schema: str = sql.DEFAULT_SCHEMA) -> RawMessage:
+    """The message at a position, which is there, undecoded."""
+    parameters = {"transaction_id": position.transaction_id, "positions": [position.position]}
+    with translated(schema), undecoded(conn, tuple_row) as cursor:
+        row = cursor.execute(sql.query("appended_messages", schema), parameters).fetchone()
+    return raw_message(*one(row))
 
 
-def _decode_oddity(text: bytes | str) -> Any:
-    try:
-        return json.loads(text)
-    except RecursionError:
-        raise UnreadableJson from None
-
-
-def recorded_message(
-    kind: str,
-    data: Any,
-    key: str | None,
-    topic: str,
-    metadata: Any,
-    id_: Any,
-    transaction_id: int,
-    position: int,
-    recorded_at: datetime,
-) -> RecordedMessage:
-    """The one way from a row to a message."""
-    return RecordedMessage(
-        kind,
-        data,
-        key=key,
-        topic=topic,
-        metadata=metadata,
-        id=id_,
-        position=Position(transaction_id, position),
-        recorded_at=recorded_at,
-    )
+def _up_to_raw(batch: Batch) -> Batch:
+    """What comes before the first message that cannot be decoded; raises if nothing does."""
+    before: list[RecordedMessage] = []
+    for message in batch.messages:
+        if isinstance(message, RawMessage):
+            if not before:
+                raise unreadable(message)
+            break
+        before.append(message)
+    return Batch(before, before[-1].position, is_full=True, is_held=batch.is_held)
 
 
 def _position_at(conn: Connection, time: datetime, schema: str) -> Position:

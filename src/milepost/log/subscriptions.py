@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
-from psycopg.rows import tuple_row
-from psycopg.types.json import set_json_loads
 
 from milepost import sql
 from milepost.db import translated
@@ -24,8 +22,9 @@ from milepost.handlers import (
     refuse_unfinished,
 )
 from milepost.log.append import append, begin, begin_async
+from milepost.log.decode import fetch_messages, fetch_messages_async, refuse_unreadable
 from milepost.log.encode import not_a_message
-from milepost.log.read import Selection, decode_json, recorded_message
+from milepost.log.read import Selection
 from milepost.records import Message
 
 if TYPE_CHECKING:
@@ -122,23 +121,14 @@ class Subscriptions:
 
     def _appended(self, conn: Connection, positions: list[Position]) -> list[RecordedMessage]:
         """Read back, so that a handler sees the same here as in a processor."""
-        with (
-            translated(self.schema, "read", conn),
-            conn.cursor(binary=True, row_factory=tuple_row) as cursor,
-        ):
-            set_json_loads(decode_json, cursor)
-            rows = cursor.execute(*self._reading(positions)).fetchall()
-        return [recorded_message(*row) for row in rows]
+        with translated(self.schema, "read", conn):
+            return fetch_messages(conn, self._reading(positions))
 
     async def _appended_async(
         self, conn: AsyncConnection, positions: list[Position]
     ) -> list[RecordedMessage]:
         with translated(self.schema, "read", conn):
-            async with conn.cursor(binary=True, row_factory=tuple_row) as cursor:
-                set_json_loads(decode_json, cursor)
-                await cursor.execute(*self._reading(positions))
-                rows = await cursor.fetchall()
-        return [recorded_message(*row) for row in rows]
+            return await fetch_messages_async(conn, self._reading(positions))
 
     def _reading(self, positions: list[Position]) -> Statement:
         # One append is one transaction, so all its positions share the first half.
@@ -153,7 +143,9 @@ class Subscriptions:
 
 
 def _wanted(subscriber: Subscriber, messages: list[RecordedMessage]) -> list[RecordedMessage]:
-    return [message for message in messages if subscriber.wants(message)]
+    wanted = [message for message in messages if subscriber.wants(message)]
+    refuse_unreadable(wanted)
+    return wanted
 
 
 def _refuse_other_colour(subscribers: list[Subscriber], *, is_async: bool) -> None:

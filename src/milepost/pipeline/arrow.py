@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import adbc_driver_manager as adbc
 import pyarrow as pa
+import pyarrow.compute as pc
 from psycopg.sql import Identifier, Literal
 
 from milepost import db, log, sql
-from milepost.errors import BeyondHorizon
+from milepost.errors import BeyondHorizon, UnreadableMessage
 from milepost.pipeline import connections
 from milepost.pipeline.patience import Patience, is_server_lost
 from milepost.records import Position
@@ -37,6 +39,11 @@ ARROW_TYPES: Mapping[str, pa.DataType] = {
     "metadata": pa.string(),
     "recorded_at": pa.timestamp("us", tz="UTC"),
 }
+_UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_TIME, _LAST_TIME, _EPOCHS_APART = (
+    (time.replace(tzinfo=UTC) - _UNIX_EPOCH) // timedelta(microseconds=1)
+    for time in (datetime.min, datetime.max, datetime(2000, 1, 1, tzinfo=UTC))
+)
 _PLACE = ("transaction_id", "position")
 _PARAMETER = re.compile(rb"%\((\w+)\)s")
 
@@ -100,6 +107,8 @@ class RangeReader:
 
     def _wanted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The columns asked for, in plain types: json arrives as an extension of text."""
+        if "recorded_at" in self.columns:
+            refuse_odd_times(batch)
         arrays = [_plain(batch.column(name)) for name in self.columns]
         types = [pa.field(name, ARROW_TYPES[name]) for name in self.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(types))
@@ -110,6 +119,22 @@ def with_literals(query: bytes, parameters: Mapping[str, Any]) -> str:
     return _PARAMETER.sub(
         lambda found: Literal(parameters[found[1].decode()]).as_bytes(), query
     ).decode()
+
+
+def refuse_odd_times(batch: pa.RecordBatch) -> None:
+    """Spark's times are those of the years 1 to 9999, as Python's. An infinite one would even
+    arrive as some other: the driver adds the distance of the epochs to it."""
+    times = batch.column("recorded_at").cast(pa.int64())
+    limits = pc.min_max(times).as_py()
+    if limits["min"] is None or (limits["min"] >= _FIRST_TIME and limits["max"] <= _LAST_TIME):
+        return
+    is_odd = pc.or_(pc.less(times, _FIRST_TIME), pc.greater(times, _LAST_TIME))
+    row = pc.index(is_odd, value=True).as_py()
+    transaction_id, position = (batch.column(name)[row].as_py() for name in _PLACE)
+    since_2000 = (times[row].as_py() - _EPOCHS_APART + 2**63) % 2**64 - 2**63
+    raise UnreadableMessage(
+        Position(transaction_id, position), f"it was recorded at {log.time_text(since_2000)}"
+    )
 
 
 def _last_position(batch: pa.RecordBatch) -> Position:

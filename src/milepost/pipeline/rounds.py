@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from milepost import db
-from milepost.errors import HandlerFailed, ParkingFull
 from milepost.log import Reader, horizon, start_position
 from milepost.log.pace import Pace
-from milepost.pipeline.segment_task import Order, Worked, work_off
+from milepost.pipeline.segment_task import Order, work_off
 from milepost.processors.report import ORDERS_SECONDS
 from milepost.processors.segmented.claims import Claims
 from milepost.processors.segmented.progress import standings
@@ -127,7 +126,7 @@ class Rounds(Stretch):
             raise
         self.reporter.batch(self._conn, sum(each.handled for each in worked), end)
         for each in worked:
-            self._raise_failure(each)
+            each.raise_failure(self._options.name)
 
     def _find_out_if_lost(self, error: Exception) -> None:
         self._is_cut_off = _LOST_WORD in str(error)
@@ -135,13 +134,6 @@ class Rounds(Stretch):
             self._conn.execute(b"")
         except psycopg.OperationalError:
             self._is_cut_off = True
-
-    def _raise_failure(self, worked: Worked) -> None:
-        if worked.failed is not None:
-            position, attempts, cause = worked.failed
-            raise HandlerFailed(self._options.name, position, attempts, cause)
-        if worked.is_parking_full:
-            raise ParkingFull(self._options.name, self._options.max_parked, worked.oldest_key)
 
     def _is_paused(self) -> bool:
         is_paused = self.reporter.orders(self._conn).is_paused

@@ -6,9 +6,15 @@ import time
 from contextlib import closing
 from dataclasses import dataclass, field
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from milepost.errors import HandlerFailed, ParkingFull
+from milepost.errors import (
+    CannotDecode,
+    HandlerFailed,
+    ParkingFull,
+    ProcessorError,
+    TransactionEnded,
+)
 from milepost.log import Horizon, Selection, read_batch
 from milepost.processors.colour import EventLoop
 from milepost.processors.conflict import Conflict
@@ -45,9 +51,12 @@ class Worked:
     """What became of it: how many messages were handled, and what stopped it."""
 
     handled: int
-    failed: tuple[str, int, str] | None = None  # position, attempts, cause
-    is_parking_full: bool = False
-    oldest_key: str | None = None
+    failed: tuple[type[ProcessorError], tuple[Any, ...]] | None = None  # an error and its facts
+
+    def raise_failure(self, processor: str) -> None:
+        if self.failed is not None:
+            kind, facts = self.failed
+            raise kind(processor, *facts)
 
 
 def work_off(order: Order, segment: Segment) -> Worked:
@@ -73,10 +82,16 @@ class _SegmentTask:
         try:
             while self._go_on():
                 pass
-        except HandlerFailed as failed:
-            return Worked(self.handled, (failed.position, failed.attempts, failed.cause))
-        except ParkingFull as full:
-            return Worked(self.handled, is_parking_full=True, oldest_key=full.oldest_key)
+        except CannotDecode as error:
+            return Worked(self.handled, (CannotDecode, (error.position, error.cause)))
+        except HandlerFailed as error:
+            facts: tuple[Any, ...] = (error.position, error.attempts, error.cause)
+            return Worked(self.handled, (HandlerFailed, facts))
+        except ParkingFull as error:
+            return Worked(self.handled, (ParkingFull, (error.limit, error.oldest_key)))
+        except TransactionEnded as error:
+            facts = (error.first, error.last, error.cause)
+            return Worked(self.handled, (TransactionEnded, facts))
         return Worked(self.handled)
 
     def _go_on(self) -> bool:

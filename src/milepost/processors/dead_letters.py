@@ -11,6 +11,7 @@ from psycopg.rows import class_row
 
 from milepost import sql
 from milepost.db import one, translated
+from milepost.log import decode_json, undecoded
 from milepost.records import Position
 
 if TYPE_CHECKING:
@@ -30,9 +31,9 @@ class DeadLetter:
     topic: str
     key: str | None
     type: str
-    data: Any
-    metadata: Any
-    recorded_at: datetime
+    raw_data: bytes
+    raw_metadata: bytes
+    recorded_at: datetime | str  # a text where Python has no such time
     error: str
     traceback: str
     attempts: int
@@ -40,6 +41,15 @@ class DeadLetter:
     retry_requested_at: datetime | None
     is_parked: bool
     is_replayed: bool
+
+    @property
+    def data(self) -> Any:
+        """Decoded when it is asked for: it may be here because it cannot be."""
+        return decode_json(self.raw_data)
+
+    @property
+    def metadata(self) -> Any:
+        return decode_json(self.raw_metadata)
 
     @property
     def at(self) -> Position:
@@ -79,5 +89,5 @@ def drop(conn: Connection, schema: str, ids: list[int]) -> int:
 
 
 def _found(conn: Connection, schema: str, parameters: dict[str, Any]) -> list[DeadLetter]:
-    with translated(schema), conn.cursor(row_factory=class_row(DeadLetter)) as cursor:
+    with translated(schema), undecoded(conn, class_row(DeadLetter)) as cursor:
         return cursor.execute(sql.query("dead_letters", schema), parameters).fetchall()

@@ -4,6 +4,9 @@ The guard is what makes effects happen once: a checkpoint's compare-and-set, or 
 dead letter. Exactly once, guard and effects are one transaction, and the guard comes first, so
 that a mismatch costs no work. At least once, the handler has no transaction and the guard
 follows it.
+
+A handler could end the transaction of the guard by itself, with a COMMIT in SQL. So the guard also
+tells the transaction's id: after a failure it is asked whether that transaction was committed.
 """
 
 from __future__ import annotations
@@ -15,10 +18,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import psycopg
 from psycopg.rows import tuple_row
 
+from milepost import sql
 from milepost.checkpoints import Answer
-from milepost.db import Statement
+from milepost.db import Statement, one, plain, plain_async
+from milepost.errors import TransactionEnded
 from milepost.handlers import refuse_broken, refuse_unfinished
-from milepost.processors.conflict import guarding
+from milepost.log import refuse_unreadable
+from milepost.processors.conflict import GuardFailed, guarding
 from milepost.processors.handling import NOTHING, Supply
 from milepost.processors.parking import run, run_async, without
 
@@ -30,6 +36,9 @@ if TYPE_CHECKING:
     from milepost.processors.inbox import Inbox
     from milepost.processors.parking import Parking
     from milepost.records import RecordedMessage
+
+
+COMMITTED = "committed"  # what pg_xact_status() says
 
 
 class Effects(Protocol):
@@ -48,6 +57,17 @@ class Effects(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class Begun:
+    """The transaction of a guard that held; None before."""
+
+    id: str | None = None
+
+    def status(self, schema: str) -> Statement:
+        """Asks what became of it."""
+        return sql.query("transaction_status", schema), {"id": self.id}
+
+
 @dataclass(frozen=True, slots=True)
 class ExactlyOnce:
     definition: Definition
@@ -58,8 +78,13 @@ class ExactlyOnce:
     def apply(
         self, messages: list[RecordedMessage], guard: Statement, parking: Parking | None = None
     ) -> Answer:
+        begun = Begun()
         try:
-            return self._apply(messages, guard, parking)
+            return self._apply(messages, guard, parking, begun)
+        except Exception as error:
+            if self._was_committed(begun):
+                raise committed_by_handler(self.definition, messages, error) from error
+            raise
         finally:
             # A handler may set it for itself; guards and reports read plain rows.
             self.conn.row_factory = tuple_row
@@ -67,8 +92,19 @@ class ExactlyOnce:
     def is_lost(self) -> bool:
         return self.conn.closed
 
+    def _was_committed(self, begun: Begun) -> bool:
+        if begun.id is None or self.conn.closed:
+            return False
+        with guarding(self.schema):
+            row = plain(self.conn).execute(*begun.status(self.schema)).fetchone()
+        return bool(one(row)[0] == COMMITTED)
+
     def _apply(
-        self, messages: list[RecordedMessage], guard: Statement, parking: Parking | None
+        self,
+        messages: list[RecordedMessage],
+        guard: Statement,
+        parking: Parking | None,
+        begun: Begun,
     ) -> Answer:
         answer = Answer.MISSING
         with self.conn.transaction():
@@ -78,6 +114,7 @@ class ExactlyOnce:
                     messages = run(self.conn, parking.sift(messages, row))
             if answer is not Answer.STORED:
                 raise psycopg.Rollback
+            begun.id = transaction_of(row)
             for arguments in calls(self.definition, messages):
                 for handling, seen in invocations(self.definition.ordinary, arguments):
                     refuse_unfinished(handling(seen, self.supply, self.conn))
@@ -98,16 +135,32 @@ class ExactlyOnceAsync:
     def apply(
         self, messages: list[RecordedMessage], guard: Statement, parking: Parking | None = None
     ) -> Answer:
+        begun = Begun()
         try:
-            return self.loop.run(self._apply(messages, guard, parking))
+            return self.loop.run(self._apply(messages, guard, parking, begun))
+        except Exception as error:
+            if self.loop.run(self._was_committed(begun)):
+                raise committed_by_handler(self.definition, messages, error) from error
+            raise
         finally:
             self.conn.row_factory = tuple_row
 
     def is_lost(self) -> bool:
         return self.conn.closed
 
+    async def _was_committed(self, begun: Begun) -> bool:
+        if begun.id is None or self.conn.closed:
+            return False
+        with guarding(self.schema):
+            found = await plain_async(self.conn).execute(*begun.status(self.schema))
+            return bool(one(await found.fetchone())[0] == COMMITTED)
+
     async def _apply(
-        self, messages: list[RecordedMessage], guard: Statement, parking: Parking | None
+        self,
+        messages: list[RecordedMessage],
+        guard: Statement,
+        parking: Parking | None,
+        begun: Begun,
     ) -> Answer:
         answer = Answer.MISSING
         async with self.conn.transaction():
@@ -117,6 +170,7 @@ class ExactlyOnceAsync:
                     messages = await run_async(self.conn, parking.sift(messages, row))
             if answer is not Answer.STORED:
                 raise psycopg.Rollback
+            begun.id = transaction_of(row)
             for arguments in calls(self.definition, messages):
                 for handling, seen in invocations(self.definition.ordinary, arguments):
                     await handling(seen, self.supply, self.conn)
@@ -191,7 +245,9 @@ class AtLeastOnce:
 def calls(
     definition: Definition, messages: list[RecordedMessage]
 ) -> list[list[RecordedMessage]] | list[RecordedMessage]:
-    """What the handlers are called with, one call after the other."""
+    """What the handlers are called with, one call after the other. None is, if one of the messages
+    cannot be decoded: then it fails alone."""
+    refuse_unreadable(messages)
     if definition.options.handle == "message":
         return messages
     return [messages] if messages else []
@@ -214,6 +270,20 @@ def finish(handling: Handling, result: Any, loop: EventLoop | None) -> None:
         refuse_unfinished(result)
 
 
-def answer_of(row: tuple[int, ...] | None) -> Answer:
+def answer_of(row: tuple[Any, ...] | None) -> Answer:
     """No row: what was to be claimed is no longer there."""
     return Answer.MISSING if row is None else Answer(row[0])
+
+
+def transaction_of(row: tuple[Any, ...] | None) -> str:
+    """The last column of every guard."""
+    return str(one(row)[-1])
+
+
+def committed_by_handler(
+    definition: Definition, messages: list[RecordedMessage], error: Exception
+) -> GuardFailed:
+    """No failure that could be retried or set aside: the guard's part is done for good."""
+    first, last = (str(messages[place].position) for place in (0, -1))
+    cause = f"{type(error).__name__}: {error}"
+    return GuardFailed(TransactionEnded(definition.options.name, first, last, cause))

@@ -10,9 +10,10 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from milepost import sql
-from milepost.errors import HandlerFailed
+from milepost.errors import CannotDecode, HandlerFailed
 from milepost.handlers import storable
 from milepost.processors.conflict import Conflict, GuardFailed
+from milepost.records import RawMessage
 
 if TYPE_CHECKING:
     from milepost.db import Statement
@@ -58,6 +59,8 @@ class Attempts:
     def run(self, message: RecordedMessage, handle: Callable[[], None]) -> Failure | None:
         """None when it succeeded. What is no fault of the handler is raised."""
         retries = 0
+        # What cannot be decoded will not be, however often it is tried.
+        limit = 0 if isinstance(message, RawMessage) else self.options.retry.limit
         while True:
             try:
                 handle()
@@ -66,7 +69,7 @@ class Attempts:
                 failure = Failure(message, error, retries + 1)
             else:
                 return None
-            if retries == self.options.retry.limit:
+            if retries == limit:
                 return failure
             retries += 1
             self.on_retry(failure)
@@ -84,9 +87,10 @@ class Attempts:
 
 
 def handler_failed(options: ProcessorOptions, failure: Failure) -> HandlerFailed:
-    return HandlerFailed(
-        options.name, str(failure.message.position), failure.attempts, failure.summary()
-    )
+    position = str(failure.message.position)
+    if isinstance(failure.message, RawMessage):
+        return CannotDecode(options.name, position, failure.message.reason)
+    return HandlerFailed(options.name, position, failure.attempts, failure.summary())
 
 
 def set_aside_statement(options: ProcessorOptions, failure: Failure, schema: str) -> Statement:

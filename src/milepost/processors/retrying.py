@@ -15,10 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from psycopg.rows import tuple_row
+
 from milepost import sql
 from milepost.checkpoints import Answer
 from milepost.db import one, translated
-from milepost.log import recorded_message
+from milepost.log import careful_message, undecoded
 from milepost.processors.conflict import Conflict, GuardFailed
 from milepost.processors.failure import Failure
 from milepost.records import Segment
@@ -133,8 +135,8 @@ class Retrying:
         )
 
     def _rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
-        with translated(self.schema):
-            return self.conn.execute(*self._query(query, **parameters)).fetchall()
+        with translated(self.schema), undecoded(self.conn, tuple_row) as cursor:
+            return cursor.execute(*self._query(query, **parameters)).fetchall()
 
     def _answer(self, query: str, **parameters: Any) -> bool:
         with translated(self.schema):
@@ -147,5 +149,5 @@ class Retrying:
 
 def letter(row: tuple[Any, ...]) -> Letter:
     id_, is_replayed, *columns = row
-    message = recorded_message(*columns)
+    message = careful_message(*columns)
     return Letter(id_, replace(message, replaying=True) if is_replayed else message)

@@ -12,7 +12,13 @@ import psycopg
 
 from milepost import db
 from milepost.checkpoints import Answer
-from milepost.errors import CompetingInstance, HandlerFailed, MilepostError, ParkingFull
+from milepost.errors import (
+    CompetingInstance,
+    HandlerFailed,
+    MilepostError,
+    ParkingFull,
+    TransactionEnded,
+)
 from milepost.owner import owner_name
 from milepost.processors.conflict import Conflict
 from milepost.processors.failure import Stopping
@@ -20,6 +26,7 @@ from milepost.processors.report import Reporter, State
 from milepost.processors.segmented.modes import refuse_unfit
 from milepost.processors.segmented.session import SegmentedSession
 from milepost.processors.session import Session, Until
+from milepost.processors.standby import Standby
 from milepost.retry import Retry
 
 if TYPE_CHECKING:
@@ -30,8 +37,6 @@ if TYPE_CHECKING:
     from milepost.db import Connection
     from milepost.processors.definition import Definition
 
-# A standby looks again within this, so that it takes over within seconds.
-STANDBY = Retry(first_seconds=0.2, longest_seconds=2.0)
 RECONNECT = Retry(first_seconds=0.1, longest_seconds=10.0)
 log = logging.getLogger("milepost.processors")
 
@@ -94,7 +99,7 @@ class Runner:
                 self._was_connected = True
                 return self._run(session, until)
         except Conflict as conflict:
-            self._stand_by(conflict)
+            self._stand_by(conflict, until)
         except ServerLost as lost:
             self._wait_for_server(lost)
         return False
@@ -129,7 +134,7 @@ class Runner:
             # Asked now: once the session is closed, all its connections are.
             if session.is_lost():
                 raise ServerLost(str(error)) from error
-            if isinstance(error, HandlerFailed | ParkingFull):
+            if isinstance(error, HandlerFailed | ParkingFull | TransactionEnded):
                 self._reporter.claim()
             self._last_report(session, "failed", f"{type(error).__name__}: {error}")
             raise
@@ -158,14 +163,18 @@ class Runner:
             name = self.definition.options.name
             raise CompetingInstance(name, self.owner, other, answer) from conflict
 
-    def _stand_by(self, conflict: Conflict) -> None:
+    def _stand_by(self, conflict: Conflict, until: Until) -> None:
         """Somebody else moved the checkpoint. If it was reset, go on from there at once."""
         if not is_competitor(conflict.answer):
             return
         self._conflicts += 1
         # Without a connection: the row in `processors` is the active instance's.
         self._reporter.change(None, "standby")
-        self.stop.wait(STANDBY.delay_seconds(self._conflicts, random.random()))  # noqa: S311
+        standby = Standby(self.definition.options, self.url, self.schema, self.stop)
+        if until == "stopped":
+            standby.wait(self._conflicts)
+        else:
+            standby.rest(self._conflicts)  # the next session sees whether the other has caught up
 
     def _wait_for_server(self, lost: ServerLost) -> None:
         self._losses += 1

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from milepost import db
 from milepost.checkpoints import Answer, Checkpoint, PostgresCheckpointStore
-from milepost.log import Reader, start_position
+from milepost.log import Reader, horizon, start_position
 from milepost.log.pace import Pace
 from milepost.processors.advance import Advance
 from milepost.processors.colour import EventLoop
@@ -27,9 +27,10 @@ from milepost.processors.parking import Parking, refuse_pooled
 from milepost.processors.replay import NO_REPLAY, Replay, load_replay
 from milepost.processors.report import ORDERS_SECONDS, Reporter
 from milepost.processors.retrying import Retrying
-from milepost.processors.segmented.progress import refuse_segmented
+from milepost.processors.segmented.progress import has_seen, refuse_segmented
 from milepost.processors.sequential import SequentialDelivery
 from milepost.processors.stretch import Stretch
+from milepost.processors.turn import Turn
 
 if TYPE_CHECKING:
     from milepost.db import Connection
@@ -54,7 +55,7 @@ class Delivery(Protocol):
 @dataclass(slots=True)
 class Session(Stretch):
     """Three connections at most: one that reads and waits, one that works and reports, and an
-    async one if the handler needs it."""
+    async one if the handler needs it, or one that keeps the turn behind a pooler."""
 
     definition: Definition
     url: str = field(repr=False)
@@ -68,10 +69,13 @@ class Session(Stretch):
     _inbox: Inbox | None = field(default=None, init=False)
     _replay: Replay = field(default=NO_REPLAY, init=False)
     _has_more_retries: bool = field(default=False, init=False)
+    _turn: Turn | None = field(default=None, init=False)  # at least once
+    _has_turn: bool = field(default=False, init=False)
 
     def is_lost(self) -> bool:
         """Whether one of the connections is gone."""
-        return self._conn.closed or self._reading.closed or self._effects.is_lost()
+        is_turn_lost = self._turn is not None and self._turn.conn.closed
+        return self._conn.closed or self._reading.closed or self._effects.is_lost() or is_turn_lost
 
     @property
     def conn(self) -> Connection:
@@ -83,10 +87,14 @@ class Session(Stretch):
 
     def run(self, until: Until) -> None:
         """Read and deliver until a stop is asked for, or until caught up."""
+        if not self._has_turn:
+            if until != "stopped" and self._have_others_caught_up():
+                return
+            raise Conflict(Answer.FURTHER)
         options = self._options
         reader = Reader(
             self._reading, self._delivery.checkpoint, options.selection, options.batch_size,
-            self.schema,
+            self.schema, keeps_raw=True,
         )  # fmt: skip
         reader.listen()
         pace = Pace(options.poll_seconds)
@@ -121,6 +129,8 @@ class Session(Stretch):
         refuse_segmented(self._conn, self.schema, self._options.key)
         self.reporter.register(self._conn, has_reset_handlers=has_reset_handlers)
         self._effects = self._open_effects(name)
+        # Before the checkpoint is loaded: who had the turn until now has moved it.
+        self._has_turn = self._take_turn(name)
         checkpoint = self._first_checkpoint()
         self._replay = load_replay(self._conn, self.schema, self._options.key, checkpoint.position)
         self._delivery = self._open_delivery(checkpoint)
@@ -141,6 +151,22 @@ class Session(Stretch):
         self._stack.callback(lambda: loop.run(conn.close()))
         loop.run(db.detect_dead_peers_async(conn))
         return ExactlyOnceAsync(self.definition, conn, loop, self.schema)
+
+    def _take_turn(self, application_name: str) -> bool:
+        """Exactly once, everybody may try: the row of the checkpoint decides."""
+        if self._options.delivery == "exactly_once":
+            return True
+        key = self._options.key
+        if not db.is_pooled(self._conn):
+            self._turn = Turn(key, self._conn, self.schema)
+        else:
+            self._turn = Turn.behind_pooler(key, self.url, self.schema, application_name)
+            self._stack.callback(self._turn.close)
+        return self._turn.take()
+
+    def _have_others_caught_up(self) -> bool:
+        limit = horizon(self._conn, self.schema).position
+        return has_seen(self._conn, self.schema, self._options, limit)
 
     def _open_delivery(self, checkpoint: Checkpoint) -> Delivery:
         attempts = Attempts(self._options, self.stop, self.is_lost, self._on_retry)
@@ -181,6 +207,8 @@ class Session(Stretch):
         orders = self.reporter.orders(self._conn)
         if orders.has_reset(known):
             raise Conflict(Answer.OLDER)
+        if orders.is_fresh and self._turn is not None:
+            self._turn.check()
         if orders.is_paused:
             self.reporter.change(self._conn, "paused")
             self.stop.wait(ORDERS_SECONDS)

@@ -1,7 +1,8 @@
 """Move past the message at which a processor is stuck; it is kept as a dead letter.
 
 Without segments that is the next message. With segments each stands before a message of its own, so
-the operator names the one he means, as the error of the processor does.
+the operator names the one he means, as the error of the processor does. A message that cannot be
+decoded is skipped like any other.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from milepost import sql
 from milepost.checkpoints import PostgresCheckpointStore
 from milepost.db import translated
 from milepost.errors import CannotSkip, NothingToSkip, SeveralToSkip
-from milepost.log import Selection, horizon, read_batch
+from milepost.log import Horizon, Selection, horizon, read_batch
 from milepost.processors.replay import load_replay
 from milepost.processors.segmented.arithmetic import Floor, above_floors
-from milepost.records import Position, RecordedMessage, Segment
+from milepost.records import Position, RawMessage, RecordedMessage, Segment
 
 if TYPE_CHECKING:
     from milepost.checkpoints import CheckpointKey
@@ -31,7 +32,8 @@ def skip(
 ) -> RecordedMessage:
     """The message that was skipped: the next one, or the one at a position if it is the next of
     its segment. Set aside in the transaction that moves the checkpoint."""
-    _refuse_deferred(conn, schema, key)
+    if _is_deferred(conn, schema, key):
+        return _skip_undecodable(conn, schema, key, at)
     with conn.transaction():
         found = _next_messages(conn, schema, key)
         chosen = [each for each in found if at in (None, each[1].position)]
@@ -45,12 +47,27 @@ def skip(
         return message
 
 
-def _refuse_deferred(conn: Connection, schema: str, key: CheckpointKey) -> None:
+def _is_deferred(conn: Connection, schema: str, key: CheckpointKey) -> bool:
     parameters = {"processor": key.processor, "version": key.version}
     with translated(schema):
         row = conn.execute(sql.query("processor_mode", schema), parameters).fetchone()
-    if row is not None and row[0] == "deferred":
+    return row is not None and row[0] == "deferred"
+
+
+def _skip_undecodable(
+    conn: Connection, schema: str, key: CheckpointKey, at: Position | None
+) -> RawMessage:
+    """Its checkpoint moves later, so it stays where it is; handlers are not given what was set
+    aside. Only what they never see: anything else they may have handled already."""
+    if at is None:
         raise CannotSkip(key.processor)
+    before = Position(at.transaction_id, at.position - 1)
+    batch = read_batch(conn, before, Horizon(at, is_held=False), batch_size=1, schema=schema)
+    found = batch.messages[0] if batch.messages else None
+    if not isinstance(found, RawMessage):
+        raise CannotSkip(key.processor)
+    _set_aside(conn, schema, key, found)
+    return found
 
 
 def _next_messages(

@@ -18,9 +18,11 @@ from threading import Event
 from typing import TYPE_CHECKING, Protocol
 
 import psycopg
+from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from milepost import db
+from milepost.errors import JobTransactionEnded
 from milepost.handlers import refuse_broken, refuse_unfinished
 from milepost.queue import endings
 from milepost.queue.hand import has_lock
@@ -147,9 +149,13 @@ class TransactionalCall:
         with ExitStack() as stack:
             conn = self._link.run(lambda conn: begin(conn, stack))
             refuse_expired(job)
-            result = self.place.definition.handler(job, conn)
-            refuse_unfinished(result)
-            refuse_broken(conn)
+            try:
+                result = self.place.definition.handler(job, conn)
+                refuse_unfinished(result)
+                refuse_broken(conn)
+            except Exception as error:
+                refuse_ended(job, conn, error)
+                raise
             ending = ending_of_return(job, result)
             conn.row_factory = tuple_row  # a handler may set it for itself
             for _, verdict in endings.tell(conn, [ending], self.place.schema):
@@ -183,8 +189,12 @@ class TransactionalAsyncCall:
         async with AsyncExitStack() as stack:
             conn = await self._begin(stack)
             refuse_expired(job)
-            result = await self.place.definition.handler(job, conn)
-            refuse_broken(conn)
+            try:
+                result = await self.place.definition.handler(job, conn)
+                refuse_broken(conn)
+            except Exception as error:
+                refuse_ended(job, conn, error)
+                raise
             ending = ending_of_return(job, result)
             conn.row_factory = tuple_row
             refuse_lost(ending, await endings.tell_async(conn, ending, self.place.schema))
@@ -228,6 +238,13 @@ def refuse_expired(job: TakenJob) -> None:
     """As after a long wait for the server."""
     if not has_lock(job):
         raise LockLost(f"job {job.id}, attempt {job.attempt}: its lock expired before it began")
+
+
+def refuse_ended(job: TakenJob, conn: Connection | AsyncConnection, error: Exception) -> None:
+    """A failure undoes nothing of what the handler has committed by itself, so another attempt
+    would do it twice."""
+    if not conn.closed and conn.info.transaction_status == TransactionStatus.IDLE:
+        raise JobTransactionEnded(job.id, f"{type(error).__name__}: {error}") from error
 
 
 def refuse_lost(ending: Ending, verdict: Verdict) -> None:

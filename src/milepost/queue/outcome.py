@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from milepost.errors import JobTransactionEnded
 from milepost.handlers import storable
 from milepost.queue.encode import encode_value
 from milepost.retry import Retry
@@ -94,7 +95,7 @@ def ending_of_error(
     text = storable(f"{type(error).__name__}: {error}")
     if job.cancelled:
         return Ending(job, Kind.CANCEL, error=text)
-    retry = retry_for(error, policy)
+    retry = None if isinstance(error, JobTransactionEnded) else retry_for(error, policy)
     retries = job.failures + 1
     if retry is None or retries > retry.limit:
         return Ending(job, Kind.FAIL, error=text, is_final=True)

@@ -11,7 +11,7 @@ from psycopg.rows import dict_row
 
 from milepost import Message, Milepost, Position, append
 from milepost.db import Connection
-from milepost.errors import InvalidMessage, UnreadableJson
+from milepost.errors import InvalidMessage, UnreadableMessage
 from milepost.log.append import COPY_FROM
 from tests.waiting import wait_until
 
@@ -207,5 +207,5 @@ def test_json_that_only_postgresql_takes_does_not_stop_a_reader(
 
 def test_json_nested_beyond_python_is_a_clear_error(conn: Connection, mp: Milepost) -> None:
     conn.execute("select milepost.append('Deep', %s::json)", ["[" * 3000 + "]" * 3000])
-    with pytest.raises(UnreadableJson, match="nested deeper"):
+    with pytest.raises(UnreadableMessage, match="nested deeper"):
         list(mp.read())

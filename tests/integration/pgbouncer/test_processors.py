@@ -10,6 +10,7 @@ from milepost import Message, Milepost, Position, RecordedMessage, Retry
 from milepost.db import AsyncConnection, Connection
 from milepost.errors import InvalidOption, UnfitPooler
 from milepost.pipeline.sinks import Append
+from milepost.processors import Processor
 from tests.integration.processors.running import running
 from tests.waiting import wait_until
 
@@ -121,3 +122,39 @@ def test_pipelines_are_refused_before_spark_starts(pooled: Milepost) -> None:
     pipeline = pooled.pipeline("table", sink=Append("table"))(lambda messages: messages)
     with pytest.raises(InvalidOption, match=r"pgbouncer=true.*connect to the server itself"):
         pipeline.run(until="caught_up")
+
+
+@pytest.mark.parametrize("concurrency", [None, 3])
+def test_at_least_once_one_instance_works_and_the_other_one_takes_over(
+    pooled: Milepost, pooled_url: str, effects: Connection, concurrency: int | None
+) -> None:
+    """The turn is a lock of a transaction: no session is ours here."""
+    seen: list[tuple[str, Position]] = []
+    lock = Lock()
+
+    def instance(name: str) -> Processor:
+        def mail(message: RecordedMessage) -> None:
+            with lock:
+                seen.append((name, message.position))
+
+        return Milepost(pooled_url).processor(
+            "mail", delivery="at_least_once", handle="message", concurrency=concurrency,
+            batch_size=20, poll_seconds=0.05,
+        )(mail)  # fmt: skip
+
+    def handled() -> list[Position]:
+        with lock:
+            return sorted(position for _, position in seen)
+
+    expected = fill(pooled, effects, 200)
+    with running(instance("first")) as (first,):
+        wait_until(lambda: handled() == expected)
+        with running(instance("second")):
+            expected += fill(pooled, effects, 200)
+            wait_until(lambda: handled() == expected)
+            first.stop.set()
+            assert first.ends() is None
+            expected += fill(pooled, effects, 100)
+            wait_until(lambda: len(handled()) >= len(expected))
+    assert handled() == expected
+    assert [name for name, _ in seen] == ["first"] * 400 + ["second"] * 100

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from milepost.processors.checkpointing import taken
 from milepost.processors.segmented.self_checkpointing import SelfCheckpointingWork
 from milepost.processors.segmented.work import SegmentWork
+from milepost.records import RawMessage
 
 if TYPE_CHECKING:
     from milepost.log import Batch
@@ -24,7 +25,9 @@ class AutoWork(SelfCheckpointingWork):
     def handle(self, batch: Batch, hands: Hands) -> None:
         """What the ordinary handlers retry or set aside, the others have behind them."""
         if batch.messages:
-            self.consume(batch.messages, batch.reached, hands)
+            # What cannot be decoded fails below, as `on_failure` says.
+            readable = [m for m in batch.messages if not isinstance(m, RawMessage)]
+            self.consume(readable, batch.reached, hands)
             self.covered(batch.reached, must_reach=batch.reached)
         SegmentWork.handle(self, batch, hands)
 

@@ -5,18 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from milepost import sql
 from milepost.checkpoints import Answer, store_statement
+from milepost.db import one, translated
+from milepost.log import unreadable
 from milepost.processors.checkpointing import taken
 from milepost.processors.conflict import Conflict, storing
 from milepost.processors.effects import answer_of
+from milepost.processors.failure import Failure, handler_failed
 from milepost.processors.reconcile import advanced, lowest, within
 from milepost.processors.segmented.self_checkpointing import SelfCheckpointingWork
 from milepost.processors.segmented.work import SegmentWork
-from milepost.records import Position
+from milepost.records import Position, RawMessage
 
 if TYPE_CHECKING:
     from milepost.log import Batch
     from milepost.processors.segmented.hands import Hands
+    from milepost.records import RecordedMessage
 
 
 @dataclass(slots=True)
@@ -25,12 +30,42 @@ class DeferredWork(SelfCheckpointingWork):
 
     def handle(self, batch: Batch, hands: Hands) -> None:
         if batch.messages:
-            self.consume(batch.messages, batch.reached, hands)
-            self._given = batch.messages[-1].position
+            self._give(batch, hands)
             return
         self.consumed = max(self.consumed, batch.reached)
         if not self._has_news:
             SegmentWork.handle(self, batch, hands)  # past what was filtered out
+
+    def _give(self, batch: Batch, hands: Hands) -> None:
+        """Up to a message that cannot be decoded, unless an operator has set it aside: the
+        checkpoint, which moves later, cannot tell that it was skipped."""
+        readable: list[RecordedMessage] = []
+        stuck_at: RawMessage | None = None
+        for message in batch.messages:
+            if not isinstance(message, RawMessage):
+                readable.append(message)
+            elif not self._is_set_aside(message, hands):
+                stuck_at = message
+                break
+        if readable:
+            reached = batch.reached if stuck_at is None else readable[-1].position
+            self.consume(readable, reached, hands)
+            self._given = readable[-1].position
+        if stuck_at is not None:
+            failure = Failure(stuck_at, unreadable(stuck_at), attempts=1)
+            raise handler_failed(self.surroundings.definition.options, failure)
+
+    def _is_set_aside(self, message: RawMessage, hands: Hands) -> bool:
+        parameters = {
+            "processor": self.key.processor,
+            "version": self.key.version,
+            "transaction_id": message.position.transaction_id,
+            "position": message.position.position,
+        }
+        schema = self.surroundings.schema
+        with translated(schema):
+            row = hands.conn.execute(sql.query("dead_letter_is_there", schema), parameters)
+        return bool(one(row.fetchone())[0])
 
     def tend(self, hands: Hands) -> None:
         if self.trigger is not None and (request := taken(self.trigger)) is not None:

@@ -47,6 +47,8 @@ class Service:
             self._note(slot, hands, f"abandoned: {abandoned}")
         except BaseException as error:
             slot.is_lost = True
+            # Before the slot is put back: else the feed could find that all is handled, and end.
+            self.board.fail(error)
             self._note(slot, hands, f"{type(error).__name__}: {error}")
             raise
         finally:

@@ -90,6 +90,7 @@ class SegmentedSession(Stretch):
         self._read_and_deal(until)
         self._give_back()  # before the last report: what is in hand counts in it
         self._report()
+        self._board.check()  # what failed as the last batch was handled
 
     def _read_and_deal(self, until: Until) -> None:
         self._reader.listen()
@@ -135,7 +136,9 @@ class SegmentedSession(Stretch):
         owner, key = self.reporter.owner, options.key
         self._claims = Claims(key, owner, options.claim_seconds, self.schema)
         self._create_segments()
-        self._reader = Reader(reading, selection=options.selection, schema=self.schema)
+        self._reader = Reader(
+            reading, selection=options.selection, schema=self.schema, keeps_raw=True
+        )
         loop = EventLoop(options.name) if self.definition.is_async else None
         if loop is not None:
             self._stack.callback(loop.close)

@@ -4,4 +4,4 @@ with claimed as (
   where id = %(id)s and retry_requested_at is not null
   returning id
 )
-select 1 from claimed
+select 1, pg_current_xact_id_if_assigned()::text from claimed

@@ -1,6 +1,6 @@
 select
   d.id, d.processor, d.version, d.transaction_id, d."position", d.message_id, d.topic, d.key, d.type,
-  d.data, d.metadata, d.recorded_at, d.error, d.traceback, d.attempts, d.failed_at,
+  d.data as raw_data, d.metadata as raw_metadata, d.recorded_at, d.error, d.traceback, d.attempts, d.failed_at,
   coalesce(k.retry_requested_at, d.retry_requested_at) as retry_requested_at,
   d.is_parked,
   d.is_replayed

@@ -19,7 +19,9 @@ left join lateral (
   select
     transaction_id,
     "position",
-    extract(epoch from clock_timestamp() - recorded_at)::float8 as age_seconds
+    case when isfinite(recorded_at)
+      then extract(epoch from clock_timestamp() - recorded_at)::float8
+    end as age_seconds
   from {schema}.messages
   order by transaction_id desc, "position" desc
   limit 1

@@ -19,4 +19,4 @@ claimed as (
     )
   returning d.id
 )
-select 1 from claimed
+select 1, pg_current_xact_id_if_assigned()::text from claimed

@@ -44,7 +44,10 @@ cross join lateral (
 cross join lateral (
   select
     count(*) as messages,
-    extract(epoch from clock_timestamp() - min(waiting.recorded_at)) as seconds
+    extract(
+      epoch from clock_timestamp()
+        - min(waiting.recorded_at) filter (where isfinite(waiting.recorded_at))
+    ) as seconds
   from (
     select m.recorded_at
     from {schema}.messages as m

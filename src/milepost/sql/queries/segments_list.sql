@@ -42,7 +42,9 @@ from standing
 cross join lateral (
   select
     count(*) as messages,
-    extract(epoch from clock_timestamp() - min(w.recorded_at)) as seconds
+    extract(
+      epoch from clock_timestamp() - min(w.recorded_at) filter (where isfinite(w.recorded_at))
+    ) as seconds
   from waiting as w
   where w.hash & standing.mask = standing.id
     and (w.transaction_id, w."position") > (standing.transaction_id, standing."position")

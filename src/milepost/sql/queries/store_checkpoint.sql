@@ -1,6 +1,12 @@
-select {schema}.store_checkpoint(
-  %(processor)s, %(version)s, %(segment)s,
-  row(%(expected_transaction_id)s, %(expected_position)s)::{schema}.position,
-  row(%(new_transaction_id)s, %(new_position)s)::{schema}.position,
-  %(epoch)s, %(owner)s
-)
+-- The answer, and the transaction in which it is true. Its id is asked for after the store, which gives
+-- the transaction one if it changes anything.
+select stored.answer, pg_current_xact_id_if_assigned()::text
+from (
+  select {schema}.store_checkpoint(
+    %(processor)s, %(version)s, %(segment)s,
+    row(%(expected_transaction_id)s, %(expected_position)s)::{schema}.position,
+    row(%(new_transaction_id)s, %(new_position)s)::{schema}.position,
+    %(epoch)s, %(owner)s
+  ) as answer
+  offset 0
+) as stored

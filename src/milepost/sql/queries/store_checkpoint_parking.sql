@@ -3,7 +3,8 @@
 -- which is locked by now.
 select
   stored.answer,
-  case when stored.answer = 1 then {schema}.has_parked(%(processor)s, %(version)s) else false end
+  case when stored.answer = 1 then {schema}.has_parked(%(processor)s, %(version)s) else false end,
+  pg_current_xact_id_if_assigned()::text
 from (
   select {schema}.store_checkpoint(
     %(processor)s, %(version)s, %(segment)s,

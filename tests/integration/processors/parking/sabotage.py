@@ -24,3 +24,4 @@ def leave_drained_keys_to_the_operator(conn: Connection) -> None:
 
 
 ANYBODY_DRAINS = b"select true or %(parked_id)s is null"
+ANYBODY_WORKS = b"select true or %(processor)s::text is null"

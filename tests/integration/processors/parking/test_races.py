@@ -173,15 +173,28 @@ def test_two_instances_retry_a_key_once_and_in_order(
     assert seen == list(range(30))
 
 
-def test_without_the_lock_of_a_retry_both_handle_it(
-    url: str, mp: Milepost, picky: Picky, table: Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def replace_queries(monkeypatch: pytest.MonkeyPatch, sabotaged: dict[str, bytes]) -> None:
     query = sql.query
 
     def without(name: str, schema: str = SCHEMA) -> bytes:
-        sabotaged = name in ("parked_hold", "parked_let_go")
-        return sabotage.ANYBODY_DRAINS if sabotaged else query(name, schema)
+        return sabotaged[name] if name in sabotaged else query(name, schema)
 
     monkeypatch.setattr(sql, "query", without)
+
+
+def test_both_retry_a_key_once_and_in_order_also_if_both_believe_that_it_is_their_turn(
+    url: str, mp: Milepost, picky: Picky, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the session of the one that works has ended, and it does not know yet."""
+    replace_queries(monkeypatch, {"turn_take": sabotage.ANYBODY_WORKS})
+    handle = _slowed(picky, "at_least_once")
+    assert drain_with_two_instances(url, mp, picky, table, "at_least_once", handle) == [*range(30)]
+
+
+def test_without_the_lock_of_a_retry_both_handle_it(
+    url: str, mp: Milepost, picky: Picky, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drains = dict.fromkeys(("parked_hold", "parked_let_go"), sabotage.ANYBODY_DRAINS)
+    replace_queries(monkeypatch, drains | {"turn_take": sabotage.ANYBODY_WORKS})
     seen = drain_with_two_instances(url, mp, picky, table, "at_least_once", _meeting(picky))
     assert len(seen) > 30

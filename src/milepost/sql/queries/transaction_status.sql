@@ -1,0 +1,1 @@
+select pg_xact_status(%(id)s::text::xid8)
