@@ -6,7 +6,8 @@ import asyncio
 from datetime import UTC, datetime
 from itertools import islice
 
-from milepost import Message, Milepost, Position, RecordedMessage, append, db, sql
+from milepost import Append, Message, Milepost, Position, RecordedMessage, append, db, sql
+from milepost.checkpoints import CheckpointKey, PostgresCheckpointStore
 from milepost.db import Connection
 from tests.roles import Roles
 
@@ -82,3 +83,22 @@ def test_a_reader_waits_for_processors(roles: Roles, mp: Milepost, conn: Connect
         processor.wait_for(last)
         assert processor.caught_up()
         assert processor.position() is not None
+
+
+def test_a_reader_waits_for_pipelines(roles: Roles, mp: Milepost, conn: Connection) -> None:
+    """As a Spark job that starts from a checkpoint, it sees that of a pipeline."""
+    (last,) = mp.append(conn, Message("T", 1))
+    conn.execute(
+        "insert into milepost.pipelines (name, version, code_version, sink, is_active, built_at) "
+        "values ('revenue', 1, 1, 'a table', true, now())"
+    )
+    key = CheckpointKey("revenue", 1)
+    PostgresCheckpointStore(conn).store(key, None, last, owner="a driver")
+    reader = Milepost(roles.make("read"))
+    pipeline = reader.pipeline("revenue", sink=Append("revenue"))(lambda messages: messages)
+    pipeline.wait_for(last)
+    assert (pipeline.position(), pipeline.caught_up()) == (last, True)
+    with reader.connect() as own:
+        found = PostgresCheckpointStore(own).load(key)
+    assert found is not None
+    assert (found.position, found.owner) == (last, "a driver")
