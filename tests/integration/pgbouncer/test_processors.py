@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from threading import Lock
 
 import pytest
@@ -158,3 +159,28 @@ def test_at_least_once_one_instance_works_and_the_other_one_takes_over(
             wait_until(lambda: len(handled()) >= len(expected))
     assert handled() == expected
     assert [name for name, _ in seen] == ["first"] * 400 + ["second"] * 100
+
+
+def test_an_instance_whose_turn_is_ended_notices_it_though_it_has_nothing_to_do(
+    pooled: Milepost, effects: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing but the turn uses that connection."""
+    caplog.set_level(logging.INFO, "milepost.processors")
+    seen: set[Position] = set()
+
+    @pooled.processor("mail", delivery="at_least_once", handle="message", poll_seconds=0.05)
+    def mail(message: RecordedMessage) -> None:
+        seen.add(message.position)
+
+    expected = set(fill(pooled, effects, 50))
+    with running(mail):
+        wait_until(lambda: seen == expected)
+        ended = effects.execute(
+            "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' "
+            "and objsubid = 2 and database = "
+            "(select oid from pg_database where datname = current_database())"
+        ).fetchall()
+        assert ended == [(True,)]
+        wait_until(lambda: "state=reconnecting" in caplog.text)
+        expected |= set(fill(pooled, effects, 50))
+        wait_until(lambda: seen == expected)
