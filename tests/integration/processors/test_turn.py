@@ -16,12 +16,10 @@ from pathlib import Path
 import pytest
 
 from milepost import Milepost, Position, RecordedMessage, db
-from milepost.checkpoints import CheckpointKey
 from milepost.db import Connection
 from milepost.errors import CompetingInstance
 from milepost.processors import Processor
 from milepost.processors.definition import OnConflict
-from milepost.processors.turn import Turn
 from tests.integration.processors.conftest import Put
 from tests.integration.processors.running import Effects, Instance, running
 from tests.waiting import wait_until
@@ -222,18 +220,6 @@ def test_a_session_that_is_ended_gives_the_turn_away(url: str, conn: Connection,
         )
         positions += put(5)
         wait_until(lambda: set(calls.positions()) == set(positions))
-
-
-def test_a_turn_that_was_ended_is_closed_all_the_same(url: str, conn: Connection) -> None:
-    """Or a stop would fail: the server's last words come as an answer to the rollback."""
-    turn = Turn.behind_pooler(CheckpointKey("mail"), url, "milepost", "milepost mail")
-    other = Turn(CheckpointKey("mail"), conn, "milepost")
-    assert turn.take()
-    assert not other.is_free()
-    conn.execute("select pg_terminate_backend(%s)", [turn.conn.info.backend_pid])
-    wait_until(other.is_free)
-    turn.close()
-    assert turn.conn.closed
 
 
 def holders(conn: Connection) -> int:
