@@ -58,7 +58,7 @@ class Turn:
             self._ask("turn_take_in_transaction")
 
     def close(self) -> None:
-        with suppress(psycopg.OperationalError):  # a lost connection has ended it already
+        with suppress(psycopg.Error):  # a lost connection has ended it already, whatever it says
             self.conn.rollback()
         self.conn.close()
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from threading import Lock
 
 import pytest
 
 from milepost import Message, Milepost, Position, RecordedMessage, Retry
+from milepost.checkpoints import CheckpointKey
 from milepost.db import AsyncConnection, Connection
 from milepost.errors import InvalidOption, UnfitPooler
 from milepost.pipeline.sinks import Append
 from milepost.processors import Processor
+from milepost.processors.turn import Turn
 from tests.integration.processors.running import running
 from tests.waiting import wait_until
 
@@ -158,3 +161,43 @@ def test_at_least_once_one_instance_works_and_the_other_one_takes_over(
             wait_until(lambda: len(handled()) >= len(expected))
     assert handled() == expected
     assert [name for name, _ in seen] == ["first"] * 400 + ["second"] * 100
+
+
+def end_turn(conn: Connection) -> None:
+    """As an operator does, or a time limit."""
+    ended = conn.execute(
+        "select pg_terminate_backend(pid, 10000) from pg_locks where locktype = 'advisory' "
+        "and objsubid = 2 and database = "
+        "(select oid from pg_database where datname = current_database())"
+    ).fetchall()
+    assert ended == [(True,)]
+
+
+def test_a_turn_that_was_ended_is_closed_all_the_same(pooled_url: str, conn: Connection) -> None:
+    """Or a stop would fail: PgBouncer's last words come beside the answer to the rollback."""
+    turn = Turn.behind_pooler(CheckpointKey("mail"), pooled_url, "milepost", "milepost mail")
+    assert turn.take()
+    assert not Turn(CheckpointKey("mail"), conn, "milepost").is_free()
+    end_turn(conn)
+    turn.close()
+    assert turn.conn.closed
+
+
+def test_an_instance_whose_turn_is_ended_notices_it_though_it_has_nothing_to_do(
+    pooled: Milepost, effects: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing but the turn uses that connection."""
+    caplog.set_level(logging.INFO, "milepost.processors")
+    seen: set[Position] = set()
+
+    @pooled.processor("mail", delivery="at_least_once", handle="message", poll_seconds=0.05)
+    def mail(message: RecordedMessage) -> None:
+        seen.add(message.position)
+
+    expected = set(fill(pooled, effects, 50))
+    with running(mail):
+        wait_until(lambda: seen == expected)
+        end_turn(effects)
+        wait_until(lambda: "state=reconnecting" in caplog.text)
+        expected |= set(fill(pooled, effects, 50))
+        wait_until(lambda: seen == expected)
