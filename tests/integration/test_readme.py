@@ -17,10 +17,13 @@ from typing import Any
 
 import pytest
 
-from milepost import Milepost
+from milepost import Milepost, db
 from milepost.db import Connection, one
 from tests.waiting import wait_until
 
+MAKE_ROLE = """
+do $$ begin create role billing; exception when duplicate_object then null; end $$
+"""
 README = Path(__file__).parents[2] / "README.md"
 BLOCK = re.compile(r"^```(python|sql|sh)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"# (\w+\.py)")
@@ -133,7 +136,9 @@ class Story:
 
 @contextmanager
 def told(story: Story) -> Iterator[Story]:
-    """With the last `milepost run` still running."""
+    """With the last `milepost run` still running. The reader has a role to grant something to."""
+    with db.connect(story.url) as conn:
+        conn.execute(MAKE_ROLE)
     try:
         for language, text in BLOCK.findall(README.read_text()):
             story.tell(language, text)

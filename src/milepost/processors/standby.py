@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,7 @@ STANDBY = Retry(first_seconds=0.2, longest_seconds=1.0)
 @dataclass(frozen=True, slots=True)
 class Standby:
     options: ProcessorOptions
-    url: str
+    url: str = field(repr=False)
     schema: str
     stop: Event
     chance: Callable[[], float] = random.random

@@ -95,7 +95,13 @@ def test_dead_letters_show_it_as_it_was_written(cli: Cli, conn: Connection, writ
     append_undecodable(conn, "infinity", topic="orders")
     assert cli.run("run", APPLICATION, "--only", "lenient", "--until", "caught_up").code == 0
     conn.execute("update milepost.dead_letters set data = %s::json", [written])
-    for command in (("list",), ("list", "--json"), ("show", "1"), ("retry", "1"), ("drop", "1")):
+    for command in (
+        ("list",),
+        ("list", "--json"),
+        ("show", "1"),
+        ("retry", "1"),
+        ("drop", "1", "--yes"),
+    ):
         result = cli.run("dead-letters", *command)
         assert (result.code, result.stderr) == (0, ""), command
         if command == ("show", "1"):

@@ -98,7 +98,7 @@ FORBIDDEN: dict[Activity, tuple[str, ...]] = {
         READ_DATA, "select metadata from milepost.messages", "select id from milepost.messages",
         "select * from milepost.read()", CONTENT, "select state from milepost.jobs",
         "select result from milepost.jobs", "select progress from milepost.jobs",
-        "select last_error from milepost.jobs", "select unique_key from milepost.jobs", LETTERS,
+        "select last_error from milepost.jobs", LETTERS,
         "select error from milepost.dead_letters", "select key from milepost.parked_keys",
         APPEND, PUT, TAKE, *STORE, *PAUSE, *POLICY, RESET, *CREATE,
         "delete from milepost.instances", "delete from milepost.jobs",

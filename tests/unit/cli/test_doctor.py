@@ -131,16 +131,23 @@ def test_a_check_is_unknown_only_if_nothing_worse_is_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("migration", "remedy"),
+    ("migration", "oldest_code", "remedy"),
     [
-        (None, "milepost migrate --schema other"),
-        (1, "milepost migrate --schema other"),
-        (3, "pip install --upgrade milepost"),
+        (None, 0, "milepost migrate --schema other"),
+        (1, 0, "milepost migrate --schema other"),
+        (3, 3, "pip install --upgrade milepost"),
     ],
 )
-def test_a_schema_that_does_not_fit_names_the_remedy(migration: int | None, remedy: str) -> None:
-    (problem,) = Diagnosis("other", migration, 2, SERVER).problems(10)
+def test_a_schema_that_does_not_fit_names_the_remedy(
+    migration: int | None, oldest_code: int, remedy: str
+) -> None:
+    found = Diagnosis("other", migration, 2, SERVER, oldest_code=oldest_code)
+    (problem,) = found.problems(10)
     assert (problem.area, problem.remedy) == ("schema", remedy)
+
+
+def test_the_schema_of_the_next_release_fits() -> None:
+    assert areas(replace(HEALTHY, migration=HEALTHY.needed_migration + 1)) == []
 
 
 def test_a_standby_is_a_problem_in_both_orders() -> None:
