@@ -1051,7 +1051,7 @@ CREATE TABLE milepost.log (
 
 CREATE FUNCTION milepost.is_other_timeline() RETURNS boolean
     LANGUAGE sql
-    RETURN COALESCE((SELECT (log.timeline <> milepost.current_timeline()) FROM milepost.log log, pg_control_system() control(pg_control_version, catalog_version_no, system_identifier, pg_control_last_modified) WHERE (log.system_identifier = control.system_identifier)), false);
+    RETURN (SELECT CASE WHEN ((log.timeline = milepost.current_timeline()) OR pg_is_in_recovery()) THEN false ELSE (log.system_identifier = (SELECT pg_control_system.system_identifier FROM pg_control_system() pg_control_system(pg_control_version, catalog_version_no, system_identifier, pg_control_last_modified))) END AS "case" FROM milepost.log log);
 
 CREATE FUNCTION milepost.json_bytes(written json[]) RETURNS bytea[]
     LANGUAGE sql STABLE STRICT

@@ -1,12 +1,12 @@
 -- Whether this server was promoted, or recovered to a point in time, since the log was its own. What
 -- is newest may be lost then, and its positions would be given to other messages.
+-- The control file, which takes as long as all the rest, is read only where the timelines differ.
 create or replace function {schema}.is_other_timeline() returns boolean
 language sql volatile
-return coalesce(
-  (
-    select log.timeline <> {schema}.current_timeline()
-    from {schema}.log as log, pg_control_system() as control
-    where log.system_identifier = control.system_identifier
-  ),
-  false
+return (
+  select case
+    when log.timeline = {schema}.current_timeline() or pg_is_in_recovery() then false
+    else log.system_identifier = (select system_identifier from pg_control_system())
+  end
+  from {schema}.log as log
 );

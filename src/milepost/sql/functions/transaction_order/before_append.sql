@@ -1,17 +1,23 @@
 -- Once per transaction: refuse to append to a log of another cluster, and wake the readers.
 -- The marker holds the transaction's own id, so that a setting left behind or made up by
 -- someone never matches; a rolled back savepoint takes it along.
+-- Once per session: refuse to append after a failover, which no session outlives.
 -- SECURITY DEFINER: who may insert needs no right to read the log.
 create or replace function {schema}.before_append() returns trigger
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   marker constant text := 'milepost.appending_' || tg_relid;
   own_id constant text := pg_current_xact_id();
+  checked constant text := 'milepost.checked_' || tg_relid;
 begin
   if current_setting(marker, true) = own_id then
     return null;
   end if;
   perform {schema}.refuse_foreign_cluster();
+  if current_setting(checked, true) is distinct from 'yes' then
+    perform {schema}.refuse_other_timeline();
+    perform set_config(checked, 'yes', false);
+  end if;
   perform set_config(marker, own_id, true);
   -- A message that is visible must be durable (see last_message).
   if current_setting('synchronous_commit') = 'off' then

@@ -5,6 +5,7 @@ language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
 begin
   perform {schema}.refuse_unsafe_read();
   perform {schema}.refuse_foreign_cluster();
+  perform {schema}.refuse_other_timeline();
   return {schema}.last_message(row(
     {schema}.transaction_base() + pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1,
     9223372036854775807

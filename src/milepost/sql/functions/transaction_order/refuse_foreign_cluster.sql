@@ -3,7 +3,6 @@
 create or replace function {schema}.refuse_foreign_cluster() returns void
 language plpgsql volatile as $$
 begin
-  perform {schema}.refuse_other_timeline();
   if {schema}.is_foreign() then
     raise exception 'the log in schema {schema} was restored from another cluster, whose transaction ids order it'
       using errcode = 'MP003',
