@@ -149,6 +149,7 @@ def told(story: Story) -> Iterator[Story]:
             story.run.communicate()
 
 
+@pytest.mark.soak
 def test_the_readme_runs_as_one_story(empty_database: str, tmp_path: Path) -> None:
     """But for Spark, which takes long to start."""
     with told(Story(tmp_path, empty_database, ("revenue", "thanks", "mails"))) as story:
