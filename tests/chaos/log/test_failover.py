@@ -6,10 +6,11 @@ import pytest
 
 from milepost import Message, append, db
 from milepost.sql import LogOrder
+from tests.chaos.options import SECONDS
 from tests.integration.log.failover import failed_over
 from tests.soak import Figures
 
-DRILLS = 10
+DRILLS = 10 if SECONDS >= 60 else 2
 
 
 @pytest.mark.soak
