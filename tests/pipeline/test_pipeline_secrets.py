@@ -106,7 +106,8 @@ def test_a_password_shows_up_nowhere(
         "status", "status --json", "processors", "processors --json", "doctor", "queue",
     ):  # fmt: skip
         result = cli.run(*command.split())
-        assert result.code == 0, (command, result)
+        # Some of these pipelines have failed, which the doctor says.
+        assert result.code == (command == "doctor"), (command, result)
         assert leaking([result.stdout, result.stderr]) == []
     for url in (variables["WRONG_URL"], variables["AWAY_URL"]):
         for flags in ([], ["--debug"]):
