@@ -5,7 +5,6 @@ Works with the release before, too: only what it has is used here.
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from milepost import Milepost, RecordedMessage, TakenJob
@@ -36,14 +35,3 @@ def parking(messages: list[RecordedMessage], tx: Any) -> None:
 @mp.worker("emails")
 def send(job: TakenJob, tx: Any) -> None:
     keep("job", [job.content], tx)
-
-
-if os.environ.get("WITH_SPARK"):
-    from milepost import Upsert
-
-    @mp.pipeline("sums", sink=Upsert("milepost.sums", key=["n"], add=["seen"]))
-    def sums(messages: Any) -> Any:
-        from pyspark.sql import functions as f
-
-        number = f.get_json_object("data", "$.n").cast("int").alias("n")
-        return messages.select(number, f.lit(1).cast("long").alias("seen"))

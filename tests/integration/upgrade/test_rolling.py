@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from milepost import db, migrate, sql
-from milepost.db import Connection, one
+from milepost.db import Connection
 from tests.waiting import wait_until
 
 HERE = Path(__file__).parent
@@ -73,12 +73,11 @@ class Fleet:
     url: str
     directory: Path
     sources: dict[str, Path]
-    with_spark: bool
     programs: list[Program] = field(default_factory=list)
 
     def environment(self, release: str) -> dict[str, str]:
         wanted = {"MILEPOST_URL": self.url, "PYTHONPATH": str(self.sources[release])}
-        return os.environ | wanted | ({"WITH_SPARK": "yes"} if self.with_spark else {})
+        return os.environ | wanted
 
     def start(self, release: str, *arguments: str) -> Program:
         file = self.directory / f"{len(self.programs)}-{release}.log"
@@ -115,8 +114,8 @@ def end_of(writer: Program) -> int:
 
 
 @contextmanager
-def fleet_of(url: str, directory: Path, old: Path, *, with_spark: bool) -> Iterator[Fleet]:
-    fleet = Fleet(url, directory, {"old": old, "new": ROOT / "src"}, with_spark)
+def fleet_of(url: str, directory: Path, old: Path) -> Iterator[Fleet]:
+    fleet = Fleet(url, directory, {"old": old, "new": ROOT / "src"})
     try:
         yield fleet
     finally:
@@ -135,10 +134,10 @@ def upgrade(fleet: Fleet, conn: Connection) -> int:
     fleet.migrate("old")
     assert db.applied_number(conn, "milepost") == sql.OLDEST_CODE
     writer, olds = fleet.write("old", 0), [fleet.run("old"), fleet.run("old")]
-    wait_for_progress(fleet, conn)
+    wait_for_progress(conn)
     fleet.migrate("new")
     assert db.applied_number(conn, "milepost") == sql.migrations()[-1].number
-    wait_for_progress(fleet, conn)  # of old code on the new schema
+    wait_for_progress(conn)  # of old code on the new schema
     fleet.migrate("old")  # in a start script: nothing is changed back
     olds.append(fleet.run("old"))
     assert migrate.plan(conn, "milepost") == []
@@ -147,52 +146,35 @@ def upgrade(fleet: Fleet, conn: Connection) -> int:
         news.append(fleet.run("new"))
         wait_until(lambda: "state=" in news[-1].says(), PATIENCE_SECONDS)
         old.stop()
-        wait_for_progress(fleet, conn)
+        wait_for_progress(conn)
     next_number = end_of(writer)
     writer = fleet.write("new", next_number)
-    wait_for_progress(fleet, conn)
+    wait_for_progress(conn)
     count = end_of(writer)
     wait_until(lambda: fewest(conn, len(KINDS)) >= count, PATIENCE_SECONDS)
-    if fleet.with_spark:
-        wait_until(lambda: summed(conn) >= count, PATIENCE_SECONDS)
     for new in news:
         new.stop()
     return count
 
 
-def wait_for_progress(fleet: Fleet, conn: Connection) -> None:
+def wait_for_progress(conn: Connection) -> None:
     """Of everything that runs."""
     kinds, before = len(KINDS), fewest(conn, len(KINDS))
     wait_until(lambda: fewest(conn, kinds) > before + 50, PATIENCE_SECONDS)
-    if fleet.with_spark:
-        summed_before = summed(conn)
-        wait_until(lambda: summed(conn) > summed_before, PATIENCE_SECONDS)
-
-
-def summed(conn: Connection) -> int:
-    if one(conn.execute("select to_regclass('milepost.sums')").fetchone())[0] is None:
-        return 0
-    return int(one(conn.execute("select coalesce(sum(seen), 0) from milepost.sums").fetchone())[0])
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "with_spark", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["", "spark"]
-)
 def test_processes_are_replaced_one_by_one_while_the_work_goes_on(
-    empty_database: str, old_source: Path, tmp_path: Path, with_spark: bool
+    empty_database: str, old_source: Path, tmp_path: Path
 ) -> None:
     with (
         db.connect(empty_database) as conn,
-        fleet_of(empty_database, tmp_path, old_source, with_spark=with_spark) as fleet,
+        fleet_of(empty_database, tmp_path, old_source) as fleet,
     ):
         count = upgrade(fleet, conn)
         for kind in KINDS:
             found = conn.execute("select n from effects where kind = %s order by n", [kind])
             assert [n for (n,) in found] == list(range(count)), kind
-        if with_spark:
-            found = conn.execute("select n, seen from milepost.sums order by n")
-            assert found.fetchall() == [(n, 1) for n in range(count)]
     for program in fleet.programs:
         said = program.says()
         assert not [word for word in TROUBLE if word in said], said
