@@ -31,7 +31,7 @@ def is_embedded_wanted(environ: Mapping[str, str]) -> bool | None:
 
 
 def refuse_embedded(environ: Mapping[str, str]) -> None:
-    """For whoever is about to use the embedded server because no database was named."""
+    """Called before the embedded server is used because no database was named."""
     if is_embedded_wanted(environ) is False:
         raise NoDatabaseNamed(unread_names(environ))
 

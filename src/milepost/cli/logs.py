@@ -61,7 +61,7 @@ def set_up_logging(level: str, log_format: LogFormat) -> None:
 
 @contextmanager
 def failures_logged() -> Iterator[None]:
-    """What ends the command is a line of the log too, for whoever reads nothing else."""
+    """Write the error that ends the command to the log too: some people read only the log."""
     try:
         yield
     except (MilepostError, psycopg.Error) as error:

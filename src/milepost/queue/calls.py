@@ -3,8 +3,8 @@
 A handler with a transaction settles its job in that transaction, fenced: its effects exist exactly
 if the job is completed by them. All others are told of later, in batches.
 
-A connection that is found lost before the handler is called is no failure of the job: it is opened
-anew, however long that takes. One that is lost while the handler runs is a failure, because the
+A connection that is found lost before the handler is called does not fail the job: it is reopened,
+however long that takes. One that is lost while the handler runs is a failure, because the
 handler may be what ended it.
 """
 
