@@ -30,7 +30,7 @@ format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# Write src/milepost/sql/schema.sql anew from the migrations.
+# Write src/milepost/sql/schema.sql from the migrations.
 schema: $(READY)
 	$(BIN)/python -m tests.sql.dump > src/milepost/sql/schema.sql.new
 	mv src/milepost/sql/schema.sql.new src/milepost/sql/schema.sql
@@ -38,7 +38,7 @@ schema: $(READY)
 clean:
 	rm -rf .venv .peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-# Made anew only when what is to be installed has changed, so that a second run starts at once.
+# Made again only when what is to be installed has changed, so that a second run starts immediately.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Milepost needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }

@@ -8,12 +8,12 @@ ends; of ours all of `run`, which is longer.
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from benchmarks import queue_worker
+from benchmarks.draining import UNIT, drain_peer, settle, works
 from benchmarks.figure import AtLeast, Comparison, Figure
 from benchmarks.peers import installed
 from benchmarks.rounds import alternate
@@ -22,16 +22,13 @@ from milepost.queue import put
 from milepost.records import Job
 
 if TYPE_CHECKING:
-    from benchmarks.peers.installed import Peer
     from benchmarks.workbench import Workbench
 
-_UNIT = "jobs/s"
 _LIMITED_CHANNELS = 1_000
 _LIMIT = """
 insert into milepost.channels (name, max_concurrency)
 select 'channel-' || number, %s from generate_series(0, %s) as number
 """
-_TRIAL = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +42,7 @@ class _Ours:
     def drain(self, bench: Workbench, count: int) -> float:
         with bench.database() as url:
             self._fill(url, count)
-            _settle(url)
+            settle(url)
             return count / queue_worker.drain(url, self.handler)
 
     def _fill(self, url: str, count: int) -> None:
@@ -70,49 +67,26 @@ _TARGETS = {
     "awa-pg": AtLeast(2.5),
     "graphile-worker": AtLeast(1),
     f"{_MANY}, at most 10 each": AtLeast(0.6),
+    f"{_MANY}, at most 1 each": AtLeast(0.5),
 }
 
 
 def measure(bench: Workbench) -> list[Comparison]:
     count = bench.choose(100_000, 5_000)
-    peers = {peer.name: peer for peer in installed.peers() if _works(bench, peer)}
+    peers = {peer.name: peer for peer in installed.peers() if works(bench, peer)}
     sides = {name: partial(ours.drain, bench, count) for name, ours in _OURS.items()} | {
-        name: partial(_drain_peer, bench, peer, count) for name, peer in peers.items()
+        name: partial(drain_peer, bench, peer, count) for name, peer in peers.items()
     }
     measured = alternate(sides, rounds=bench.choose(3, 1))
     one = measured[_ONE]
     return [
-        *(Comparison(_ONE, name, _UNIT, one, measured[name], _TARGETS[name]) for name in peers),
+        *(Comparison(_ONE, name, UNIT, one, measured[name], _TARGETS[name]) for name in peers),
         *(
-            Comparison(name, _ONE, _UNIT, measured[name], one, _TARGETS.get(name))
+            Comparison(name, _ONE, UNIT, measured[name], one, _TARGETS.get(name))
             for name in _OURS
             if name != _ONE
         ),
     ]
-
-
-def _works(bench: Workbench, peer: Peer) -> bool:
-    """Whether it drains a few jobs: what was installed may still not run here."""
-    try:
-        _drain_peer(bench, peer, _TRIAL)
-    except (OSError, subprocess.SubprocessError) as error:
-        installed.note_missing(peer.name, error)
-        return False
-    return True
-
-
-def _drain_peer(bench: Workbench, peer: Peer, count: int) -> float:
-    with bench.empty_database() as url:
-        peer.fill(url, count)
-        _settle(url)
-        return count / peer.drain(url, count)
-
-
-def _settle(url: str) -> None:
-    """What one side has written is not to be paid by the next."""
-    with db.connect(url) as conn:
-        conn.execute("vacuum analyze")
-        conn.execute("checkpoint")
 
 
 FIGURE = Figure(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from benchmarks.figure import AtMost, Comparison, Figure
 from milepost import db
 from milepost.queue import Taker
-from milepost.queue.take import complete
+from milepost.queue.verbs import complete
 
 if TYPE_CHECKING:
     from benchmarks.workbench import Workbench

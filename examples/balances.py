@@ -31,7 +31,7 @@ from milepost import (
     Segment,
     Trigger,
 )
-from milepost.processors.checkpointing import Report
+from milepost.processors.self_checkpointing.api import Report
 
 mp = Milepost()
 FILE = Path("balances.sqlite")

@@ -10,8 +10,9 @@ from contextlib import closing
 import pytest
 from hypothesis import HealthCheck, settings
 
-from milepost import Milepost, db, migrate
+from milepost import Milepost, app, db, migrate
 from milepost.db import Connection
+from milepost.runtime import Timing
 from milepost.sql import LogOrder
 from tests.parallel import (  # noqa: F401 - hooks of pytest-xdist
     pytest_xdist_auto_num_workers,
@@ -112,6 +113,18 @@ def url(server: TestServer, template: Callable[[LogOrder], str], order: LogOrder
     name = server.create_database("test", template=template(order))
     yield server.url(name)
     server.drop_database(name)
+
+
+@pytest.fixture
+def timing() -> Timing:
+    """How often things are looked at, in what a test runs."""
+    return Timing()
+
+
+@pytest.fixture(autouse=True)
+def _timed(timing: Timing, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in the Milepost objects that a test makes by itself."""
+    monkeypatch.setattr(app, "Timing", lambda: timing)
 
 
 @pytest.fixture

@@ -26,13 +26,13 @@ FIRST = (
     "tests/integration",
 )
 SPARK = "tests/pipeline"
-# The files of the second of its shares, by the beginning of their names.
+# The second of its shares.
 SECOND_SPARK = (
-    "test_source",
-    "test_spark",
-    "test_rebuild",
-    "test_server",
-    "test_pipeline_stateful",
+    f"{SPARK}/source/",
+    f"{SPARK}/engine/",
+    f"{SPARK}/rebuild/",
+    f"{SPARK}/run/test_server_crash.py",
+    f"{SPARK}/run/test_stateful.py",
 )
 WORKERS_BEYOND_CORES = 1  # for the time in which a test only waits
 
@@ -48,8 +48,7 @@ def share_of(nodeid: str) -> str:
     path = nodeid.partition("::")[0]
     if not _is_below(path, SPARK):
         return path
-    is_second = PurePosixPath(path).name.startswith(SECOND_SPARK)
-    return f"{SPARK} {1 + is_second}"
+    return f"{SPARK} {1 + path.startswith(SECOND_SPARK)}"
 
 
 def rank_of(nodeid: str) -> int:

@@ -14,12 +14,18 @@ const preset = {
     failJobBatchDelay: 0,
   },
 };
+// With `upsert` as the third argument a job is one upsert, on a connection of its pool.
+const COUNTED = "create table counted (id integer primary key, count integer not null)";
+const UPSERT = `insert into counted values ($1, 1)
+  on conflict (id) do update set count = counted.count + excluded.count`;
+const ROWS = 10000;
 const logger = new Logger(() => () => {}); // stdout is for the seconds
 
 async function fill(count) {
   await runMigrations({ preset, logger });
   const client = new Client();
   await client.connect();
+  await client.query(COUNTED);
   await client.query(
     `select count(*) from graphile_worker.add_jobs(array(
        select ('noop', json_build_object('seq', i), null, null, null, null, null, null)
@@ -32,11 +38,12 @@ async function fill(count) {
 }
 
 // From the first job that begins to the last that ends, as for the other peers.
-async function drain(count) {
+async function drain(count, kind) {
   let left = count;
   let began = 0n;
   let ended = 0n;
-  const noop = async () => {
+  const noop = async ({ seq }, helpers) => {
+    if (kind === "upsert") await helpers.query(UPSERT, [seq % ROWS]);
     ended = process.hrtime.bigint();
     began ||= ended;
     left -= 1;
@@ -46,5 +53,5 @@ async function drain(count) {
   console.log(Number(ended - began) / 1e9);
 }
 
-const [command, count] = process.argv.slice(2);
-({ fill, drain })[command](Number(count));
+const [command, count, kind] = process.argv.slice(2);
+({ fill, drain })[command](Number(count), kind);

@@ -36,6 +36,7 @@ _VARIABLES = {
 class Peer:
     name: str
     command: tuple[str, ...]
+    kind: tuple[str, ...] = ()  # of its jobs, if it has several
 
     def fill(self, url: str, count: int) -> None:
         self._run(url, "fill", count)
@@ -45,7 +46,7 @@ class Peer:
         return float(self._run(url, "drain", count).split()[-1])
 
     def _run(self, url: str, command: str, count: int) -> str:
-        return _output([*self.command, command, str(count)], _environment(url))
+        return _output([*self.command, command, str(count), *self.kind], _environment(url))
 
 
 def peers() -> list[Peer]:
@@ -59,6 +60,20 @@ def peers() -> list[Peer]:
         *_installed(
             _install_node,
             Peer("graphile-worker", ("node", str(_HERE / "drain_graphile.cjs"))),
+        ),
+    ]
+
+
+def upserting() -> list[Peer]:
+    """Those that could be installed, with jobs of one upsert each."""
+    return [
+        *_installed(
+            _install_node,
+            Peer("graphile-worker", ("node", str(_HERE / "drain_graphile.cjs")), ("upsert",)),
+        ),
+        *_installed(
+            _install_python,
+            Peer("procrastinate", (str(_PYTHON), "-m", "benchmarks.peers.upsert_procrastinate")),
         ),
     ]
 

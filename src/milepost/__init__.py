@@ -3,12 +3,25 @@
 from importlib.metadata import PackageNotFoundError, version
 
 from milepost.app import Milepost
-from milepost.errors import MilepostError
+from milepost.errors import JobTimedOut, MilepostError
 from milepost.log import append
 from milepost.pipeline.settings import SparkSettings
 from milepost.pipeline.sinks import Append, Files, ToLog, ToQueue, Upsert
-from milepost.processors.checkpointing import LATEST, Checkpointing, Trigger
-from milepost.queue import Cancel, Cron, Defer, Repeat, Yield, put
+from milepost.processors import LATEST, Checkpointing, Trigger
+from milepost.queue import (
+    SUPPLIED,
+    Cancel,
+    Cron,
+    Defer,
+    Failure,
+    Handle,
+    Rate,
+    Repeat,
+    Task,
+    Yield,
+    put,
+    put_group,
+)
 from milepost.records import (
     Job,
     Message,
@@ -27,23 +40,29 @@ except PackageNotFoundError:  # its sources are on the path, and nothing is inst
 
 __all__ = [
     "LATEST",
+    "SUPPLIED",
     "Append",
     "Cancel",
     "Checkpointing",
     "Cron",
     "Defer",
+    "Failure",
     "Files",
+    "Handle",
     "Job",
+    "JobTimedOut",
     "Message",
     "Milepost",
     "MilepostError",
     "Position",
+    "Rate",
     "RecordedMessage",
     "Repeat",
     "Retry",
     "Segment",
     "SparkSettings",
     "TakenJob",
+    "Task",
     "ToLog",
     "ToQueue",
     "Trigger",
@@ -53,4 +72,5 @@ __all__ = [
     "append",
     "key_hash",
     "put",
+    "put_group",
 ]

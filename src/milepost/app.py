@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, overload
 
@@ -12,37 +13,40 @@ from milepost import migrate as migrations
 from milepost.embedded import EmbeddedServer
 from milepost.environment import refuse_embedded
 from milepost.errors import UnknownProcessor
-from milepost.log import diagnosis
-from milepost.log.encode import DEFAULT_MAX_PAYLOAD_BYTES
+from milepost.log import DEFAULT_MAX_PAYLOAD_BYTES
+from milepost.log.diagnose import diagnose, rebase
 from milepost.pipeline.definition import Definition as PipelineDefinition
 from milepost.pipeline.definition import PipelineOptions
+from milepost.pipeline.engine import SparkProcessor
 from milepost.pipeline.pipeline import Pipeline
 from milepost.pipeline.settings import SparkSettings
-from milepost.pipeline.spark_processor import SparkProcessor
-from milepost.processors import (
-    Definition,
+from milepost.processors import Definition, Processor, ProcessorOptions
+from milepost.runtime import (
+    DEFAULT_MAX_CONNECTIONS,
     Group,
-    Processor,
-    ProcessorOptions,
+    Runtime,
+    Timing,
     stopping_on_signals,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import timedelta
-    from typing import Unpack
+    from typing import Any, Unpack
 
     from milepost.db import AsyncConnection, Connection
     from milepost.handlers import Handler
+    from milepost.log.diagnosis import Diagnosis
     from milepost.pipeline.definition import Function
     from milepost.pipeline.definition import Options as PipelineKeywords
     from milepost.pipeline.sinks import Sink
-    from milepost.processors.definition import Options
-    from milepost.processors.group import Runnable, Until
+    from milepost.processors import Options
     from milepost.records import Job, Message, Position, RecordedMessage, Segment
+    from milepost.runtime import Member, Until
 
 DEFAULT_DIRECTORY = Path(".milepost")
 H = TypeVar("H", bound="Handler")
+G = TypeVar("G", bound="Callable[[], Any]")
 
 
 class Milepost:
@@ -59,18 +63,22 @@ class Milepost:
         schema: str = sql.DEFAULT_SCHEMA,
         directory: Path = DEFAULT_DIRECTORY,
         max_payload_bytes: int = DEFAULT_MAX_PAYLOAD_BYTES,
+        max_connections: int = DEFAULT_MAX_CONNECTIONS,
+        timing: Timing | None = None,
     ) -> None:
         self.schema = sql.check_schema_name(schema)
         self.max_payload_bytes = max_payload_bytes
         named = db.environment_url(os.environ) if url is None else url
-        self._url = start_embedded(os.environ, directory) if named is None else named
+        if named is None:
+            refuse_embedded(os.environ)
+        self._url = EmbeddedServer(directory).start() if named is None else named
+        self._runtime = Runtime(self._url, self.schema, max_connections, timing or Timing())
         # Where its data are, if nobody named a database.
         self.embedded_directory = directory.resolve() if named is None else None
         self._is_checked = False
         self._subscriptions = log.Subscriptions(self.schema, max_payload_bytes)
         self._processors: dict[str, Processor] = {}
-        self._workers: dict[str, queue.Worker] = {}
-        self._schedules: dict[str, queue.Schedule] = {}
+        self._queue = queue.Registry(self._runtime)
         self._pipelines: dict[str, Pipeline] = {}
 
     @contextmanager
@@ -122,7 +130,7 @@ class Milepost:
     ) -> H:
         """Have `handler(messages, conn)` called in every transaction in which `mp.append` of this
         instance appends messages of these topics and types; it commits or rolls back with them.
-        No checkpoint, no retry: what it raises reaches whoever appends."""
+        No checkpoint, no retry: what it raises is raised by `mp.append`."""
         return self._subscriptions.add(handler, topics, types)
 
     @contextmanager
@@ -175,7 +183,7 @@ class Milepost:
                 ProcessorOptions(name, **options), handler, skip_on_replay=skip_on_replay
             )
             kind = SparkProcessor if definition.options.engine == "spark" else Processor
-            self._processors[name] = kind(definition, self._url, self.schema)
+            self._processors[name] = kind(definition, self._runtime)
             return self._processors[name]
 
         return register
@@ -195,6 +203,20 @@ class Milepost:
         """`milepost.put` with this instance's schema."""
         return queue.put(conn, *jobs, schema=self.schema)
 
+    @overload
+    def put_group(
+        self, conn: Connection, jobs: Iterable[Job], then: Job
+    ) -> tuple[list[int], int]: ...
+    @overload
+    def put_group(
+        self, conn: AsyncConnection, jobs: Iterable[Job], then: Job
+    ) -> Awaitable[tuple[list[int], int]]: ...
+    def put_group(
+        self, conn: Connection | AsyncConnection, jobs: Iterable[Job], then: Job
+    ) -> tuple[list[int], int] | Awaitable[tuple[list[int], int]]:
+        """`milepost.put_group` with this instance's schema."""
+        return queue.put_group(conn, jobs, then, schema=self.schema)
+
     def worker(
         self, channel: str, **options: Unpack[queue.Options]
     ) -> Callable[[Handler], queue.Worker]:
@@ -203,43 +225,105 @@ class Milepost:
 
         `handler(job)`: returning completes the job, raising tries it again later; see `Defer`
         and `Cancel`. `handler(job, tx)`: `tx` is a psycopg connection in the transaction that
-        also completes the job.
+        also completes the job. With `handle="batch"` it is given a list of jobs. Other parameters
+        are resources of that name.
         """
-
-        def register(handler: Handler) -> queue.Worker:
-            if channel in self._workers:
-                raise ValueError(f"There is a worker for {channel!r} already.")
-            definition = queue.Definition(queue.WorkerOptions(channel, **options), handler)
-            self._workers[channel] = queue.Worker(definition, self._url, self.schema)
-            return self._workers[channel]
-
-        return register
+        return self._queue.worker(channel, options)
 
     @property
     def workers(self) -> Mapping[str, queue.Worker]:
         """The workers of this application, by their channels."""
-        return self._workers
+        return self._queue.workers
+
+    @property
+    def task(self) -> queue.TaskMaker:
+        """Make a function a task, to be called later: `@mp.task`, or `@mp.task(channel="emails",
+        name="send_receipt", keep_for=timedelta(hours=1))`. Then `send.put(conn, order=1)`."""
+        return self._queue.task
+
+    def task_channel(self, channel: str, **options: Unpack[queue.Options]) -> None:
+        """Set the options of the worker that runs the tasks of a channel."""
+        self._queue.task_channel(channel, options)
+
+    @overload
+    def around(self, hook: H, /) -> H: ...
+    @overload
+    def around(self, /, *, channel: str) -> Callable[[H], H]: ...
+    def around(self, hook: H | None = None, /, *, channel: str = "*") -> H | Callable[[H], H]:
+        """Put a hook around the jobs of all channels, or of some: `def trace(job, call)` goes on
+        with `return call()`, an `async def` with `return await call()`. The first that is
+        registered is the outermost. A hook is for handlers of its own colour."""
+        add = partial(self._queue.around, channel)
+        return add if hook is None else add(hook)
+
+    @overload
+    def resource(self, generator: G, /) -> G: ...
+    @overload
+    def resource(self, /, *, name: str) -> Callable[[G], G]: ...
+    def resource(self, generator: G | None = None, /, *, name: str | None = None) -> Any:
+        """Make a generator function a resource: what it yields is given to handlers that have a
+        parameter of its name. Each worker opens it when it starts and closes it at its end."""
+        add = partial(self._queue.resource, name)
+        return add if generator is None else add(generator)
+
+    def result(self, id_: int) -> Any:
+        """What the handler of a finished job returned; the job must have a `keep_for`."""
+        return self._queue.results.result(id_)
+
+    async def result_async(self, id_: int) -> Any:
+        return await self._queue.results.result_async(id_)
+
+    def wait_for_result(self, id_: int, timeout: float = queue.DEFAULT_TIMEOUT) -> Any:
+        """The result as soon as the job is finished, at most after `timeout` seconds."""
+        return self._queue.results.wait(id_, timeout)
+
+    async def wait_for_result_async(self, id_: int, timeout: float = queue.DEFAULT_TIMEOUT) -> Any:
+        return await self._queue.results.wait_async(id_, timeout)
 
     def set_channel(
         self,
         name: str,
         *,
         max_concurrency: int | None = None,
-        release_interval: timedelta | None = None,
+        release_interval: timedelta | float | None = None,
         max_size: int | None = None,
         paused: bool = False,
+        max_concurrency_total: int | None = None,
+        rate: queue.Rate | None = None,
     ) -> None:
-        """Set the whole policy of a channel; what is left out is unlimited. At once."""
-        policy = queue.Policy(max_concurrency, release_interval, max_size, paused)
+        """Set the whole policy of a channel, or of a family as `tenant.*`; what is left out is
+        unlimited. It takes effect immediately."""
+        policy = queue.Policy(
+            max_concurrency, release_interval, max_size, paused, max_concurrency_total, rate
+        )
         with db.acting(self._url, "operate"), self.connect() as conn:
             queue.set_channel(conn, name, policy, self.schema)
 
+    def unset_channel(self, name: str) -> bool:
+        """Remove the policy of a channel or a family; whether there was one. Then that of its
+        family applies, or none."""
+        with db.acting(self._url, "operate"), self.connect() as conn:
+            return queue.unset_channel(conn, name, self.schema)
+
+    def set_upkeep(
+        self,
+        name: str,
+        *,
+        keep_dead_for: timedelta | None = None,
+        ageing: timedelta | None = None,
+    ) -> None:
+        """Set how a channel, or all channels of a prefix (`tenant.*`, `*`), are kept up. Dead jobs
+        are deleted after `keep_dead_for`. A ready job moves one priority up each time it has waited
+        for `ageing`. None: never."""
+        upkeep = queue.Upkeep(keep_dead_for, ageing)
+        with db.acting(self._url, "operate"), self.connect() as conn:
+            queue.set_upkeep(conn, name, upkeep, self.schema)
+
     def schedule(self, name: str, when: queue.Repeat | queue.Cron, job: Job) -> None:
         """Put the job at every tick, exactly once, as long as an application with schedules
-        runs. Registered when this one runs; a changed one replaces what was registered."""
-        if name in self._schedules:
-            raise ValueError(f"There is a schedule {name!r} already.")
-        self._schedules[name] = queue.Schedule(name, when, job)
+        runs. Registered when this one runs; a changed one replaces what was registered. `run`
+        calls the scheduler "milepost.schedules"."""
+        self._queue.schedule(name, when, job)
 
     def pipeline(
         self, name: str, *, sink: Sink, **options: Unpack[PipelineKeywords]
@@ -254,7 +338,7 @@ class Milepost:
         def register(function: Function) -> Pipeline:
             self._refuse_taken(name)
             definition = PipelineDefinition(PipelineOptions(name, sink, **options), function)
-            self._pipelines[name] = Pipeline(definition, self._url, self.schema)
+            self._pipelines[name] = Pipeline(definition, self._runtime)
             return self._pipelines[name]
 
         return register
@@ -270,42 +354,50 @@ class Milepost:
         until: Until = "stopped",
         stop_seconds: float = 30.0,
         *,
+        fail_fast: bool = False,
         spark: SparkSettings | None = None,
+        on_start: Callable[[list[str]], None] = lambda _names: None,
     ) -> None:
         """Run the processors, pipelines and workers, all or some, until SIGTERM or SIGINT; or until
-        all have caught up and the workers' channels are drained."""
+        all have caught up together and the workers' channels are drained.
+
+        One that fails is restarted after a growing pause, and the others go on. With `fail_fast`
+        the first failure ends the run.
+        """
         members = self.members(only, spark)
-        group = Group(members, stop_seconds)
+        queue.check_workers(members)
+        group = Group(members, stop_seconds, is_fail_fast=fail_fast, newest=self.horizon)
         with stopping_on_signals(group.stop):
+            self._runtime.check(members, group.stop)
+            on_start([member.name for member in members])
             group.run(until)
-            # The processors may have put jobs after the workers had found nothing more.
-            workers = [member for member in members if isinstance(member, queue.Worker)]
-            if 0 < len(workers) < len(members) and not group.stop.is_set():
-                Group(workers, stop_seconds, group.stop).run(until)
 
     def members(
         self, only: Sequence[str] | None = None, spark: SparkSettings | None = None
-    ) -> list[Runnable]:
+    ) -> list[Member]:
         """What `run` runs: processors, pipelines, workers, and the scheduler if there are
         schedules."""
         rooms = self._rooms(spark or SparkSettings())
         if only is not None:
             return [member for name in only for member in self._named(name, rooms)]
-        members = [member for room in rooms for member in room.values()]
-        if self._schedules:
-            schedules = list(self._schedules.values())
-            members.append(queue.Scheduler(schedules, self._url, self.schema))
-        return members
+        return [member for room in rooms for member in room.values()]
 
-    def _rooms(self, spark: SparkSettings) -> list[dict[str, Runnable]]:
+    def _rooms(self, spark: SparkSettings) -> list[dict[str, Member]]:
         pipelines = {name: pipeline.using(spark) for name, pipeline in self._pipelines.items()}
         processors = {
             name: processor.using(spark) if isinstance(processor, SparkProcessor) else processor
             for name, processor in self._processors.items()
         }
-        return [{**processors}, {**pipelines}, {**self._workers}]
+        return [{**processors}, {**pipelines}, {**self._queue.workers}, self._scheduler()]
 
-    def _named(self, name: str, rooms: list[dict[str, Runnable]]) -> list[Runnable]:
+    def _scheduler(self) -> dict[str, Member]:
+        """One for all schedules, if there are any. No worker can have its name."""
+        if not self._queue.schedules:
+            return {}
+        scheduler = queue.Scheduler(list(self._queue.schedules.values()), self._runtime)
+        return {scheduler.name: scheduler}
+
+    def _named(self, name: str, rooms: list[dict[str, Member]]) -> list[Member]:
         """A channel may be called like a processor: then both."""
         found = [room[name] for room in rooms if name in room]
         if not found:
@@ -323,10 +415,10 @@ class Milepost:
         with db.acting(self._url, "read"), self.connect() as conn:
             return log.horizon(conn, self.schema).position
 
-    def diagnose(self) -> diagnosis.Diagnosis:
+    def diagnose(self) -> Diagnosis:
         """How the log is, and who holds its horizon back; also where it is not migrated."""
         with db.connect(self._url) as conn, db.acting(conn, "metrics"):
-            return diagnosis.diagnose(conn, self.schema)
+            return diagnose(conn, self.schema)
 
     def examine(self, limits: health.Limits | None = None) -> health.Report:
         """What `milepost doctor` looks at: the log, who follows it, the queue, what runs out."""
@@ -338,7 +430,7 @@ class Milepost:
         own; what was done. `on_begin` is called when there is a log to do it to."""
         with self._connect_as_owner() as conn:
             on_begin()
-            return diagnosis.rebase(conn, self.schema)
+            return rebase(conn, self.schema)
 
     def grant(self, role: str, *activities: sql.Activity) -> None:
         """Give a role the least privileges that it needs for these activities."""
@@ -360,9 +452,3 @@ class Milepost:
     def __repr__(self) -> str:
         # Without the URL: it may hold a password.
         return f"Milepost(schema={self.schema!r})"
-
-
-def start_embedded(environ: Mapping[str, str], directory: Path) -> str:
-    """The URL of the embedded server, which stands in where no database is named."""
-    refuse_embedded(environ)
-    return EmbeddedServer(directory).start()

@@ -1,15 +1,21 @@
-"""The one module that knows how to connect, and what an error of the server means in our words."""
+"""The only module that connects to the server and translates its errors into ours."""
 
 from __future__ import annotations
 
+import os
 import re
+import socket
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import psycopg
 from psycopg import errors as pg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.rows import tuple_row
+from psycopg.pq import TransactionStatus
+from psycopg.rows import class_row, tuple_row
+from psycopg.sql import SQL, Identifier, Literal
 
 from milepost import errors, sql
 from milepost.errors import (
@@ -28,8 +34,8 @@ from milepost.errors import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import Any
 
+T = TypeVar("T")
 Connection: TypeAlias = "psycopg.Connection[Any]"
 AsyncConnection: TypeAlias = "psycopg.AsyncConnection[Any]"
 Statement: TypeAlias = "tuple[bytes, dict[str, Any]]"  # a query and its parameters
@@ -41,19 +47,20 @@ _BY_SQLSTATE: dict[str, type[MilepostError]] = {
     if isinstance(kind, type) and issubclass(kind, MilepostError) and kind.sqlstate is not None
 }
 OLDEST_POSTGRES = 15
+CANCEL_SECONDS = 2.0
 _LIBPQ_VARIABLES = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGSERVICE")
 # Our own parameter: `?pgbouncer=true` or `&pgbouncer=true` in a URL, a word among key=value pairs.
-# The first of several takes the separator behind it along, so that its `?` stays.
+# The first of several parameters is removed with the separator after it, so that the `?` stays.
 _PGBOUNCER = re.compile(
     r"(?<=\?)pgbouncer=true(?:&|$)|&pgbouncer=true(?=&|$)|(?<!\S)pgbouncer=true(?!\S)"
 )
-# What the server says when a statement of ours meets a schema that is not (fully) there.
+# The errors of the server when our schema does not exist, or not completely.
 _MISSING = (pg.UndefinedTable, pg.UndefinedFunction, pg.UndefinedColumn, pg.InvalidSchemaName)
 
 
 def connect(url: str, *, application_name: str = "milepost") -> Connection:
     """A new connection in autocommit mode and READ COMMITTED; `conn.transaction()` opens a
-    transaction. Where the URL says `pgbouncer=true`, as `connect_pooled`."""
+    transaction. With `pgbouncer=true` in the URL: as `connect_pooled`."""
     if leads_to_pgbouncer(url):
         return connect_pooled(url, application_name=application_name)
     conn = psycopg.connect(conninfo(url, application_name), autocommit=True)
@@ -62,13 +69,13 @@ def connect(url: str, *, application_name: str = "milepost") -> Connection:
 
 
 def connect_pooled(url: str, *, application_name: str = "milepost") -> Connection:
-    """The same without session state and without prepared statements, for PgBouncer's transaction
-    pooling. The isolation is the server's default."""
+    """As `connect`, without session state and without prepared statements, for PgBouncer's
+    transaction pooling. The isolation level is the server's default."""
     return psycopg.connect(conninfo(url, application_name), autocommit=True, prepare_threshold=None)
 
 
 async def connect_async(url: str, *, application_name: str = "milepost") -> AsyncConnection:
-    """The same for coroutines, on the event loop that runs this."""
+    """As `connect`, for coroutines, on the running event loop."""
     if leads_to_pgbouncer(url):
         return await connect_pooled_async(url, application_name=application_name)
     conn = await psycopg.AsyncConnection.connect(conninfo(url, application_name), autocommit=True)
@@ -82,25 +89,86 @@ async def connect_pooled_async(url: str, *, application_name: str) -> AsyncConne
 
 
 def is_pooled(conn: Connection | AsyncConnection) -> bool:
-    """Whether each transaction may meet another session of the server's. Whoever connects through
-    a pooler tells psycopg so by this setting, here and in programs that bring a connection."""
+    """Whether each transaction may run in a different session of the server. This psycopg setting
+    marks a connection through a pooler, here and in programs that pass us a connection."""
     return conn.prepare_threshold is None
 
 
-def detect_dead_peers(conn: Connection) -> None:
-    """Let the server notice that we are gone, and free the locks of our transaction. Behind a
-    pooler the pooler does: it ends the server's session with ours."""
+def detect_dead_peers(conn: Connection) -> bool:
+    """Let the server detect that we are gone, and release the locks of our transaction. A pooler
+    does this itself: it ends the server's session with ours. False: nothing was set."""
     if is_pooled(conn):
-        return
-    with suppress(pg.InvalidParameterValue):  # on platforms that cannot watch a connection
+        return False
+    try:
         conn.execute(sql.query("session_keepalives"))
+    except pg.InvalidParameterValue:  # on platforms without this setting
+        return False
+    return True
 
 
-async def detect_dead_peers_async(conn: AsyncConnection) -> None:
+async def detect_dead_peers_async(conn: AsyncConnection) -> bool:
     if is_pooled(conn):
-        return
-    with suppress(pg.InvalidParameterValue):
+        return False
+    try:
         await conn.execute(sql.query("session_keepalives"))
+    except pg.InvalidParameterValue:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class SessionReset:
+    """Leaves nothing of what a handler has set for its session, and restores what is ours.
+
+    `name`: of the application; None through a pooler, where the session is not ours and has nothing
+    to restore. `has_keep_alives`: whether `detect_dead_peers` could set them. `keeps_locks`:
+    advisory locks of the session stay, because some are ours."""
+
+    name: str | None
+    has_keep_alives: bool = True
+    keeps_locks: bool = False
+
+    def parameters(self) -> dict[str, Any]:
+        """For a statement that resets the session beside its own work."""
+        return {
+            "resets": True,
+            "reset_name": self.name,
+            "has_keep_alives": self.has_keep_alives,
+            "keeps_locks": self.keeps_locks,
+        }
+
+    def script(self, schema: str) -> bytes:
+        """For itself, whatever role the session has now."""
+        return _resetting(self, schema)
+
+
+NO_RESET: dict[str, Any] = {
+    "resets": False, "reset_name": None, "has_keep_alives": False, "keeps_locks": False
+}  # fmt: skip
+
+
+@cache
+def _resetting(wanted: SessionReset, schema: str) -> bytes:
+    """With literals: a message with several statements has no parameters."""
+    text = sql.query("session_reset", schema)
+    for name, value in wanted.parameters().items():
+        text = text.replace(f"%({name})s".encode(), Literal(value).as_bytes(None))
+    return text
+
+
+def forget_prepared(conn: Connection) -> None:
+    """What a handler has prepared by name, in SQL."""
+    for (name,) in plain(conn).execute(sql.query("session_prepared")).fetchall():
+        conn.execute(SQL("deallocate {}").format(Identifier(name)))
+
+
+def break_connection(conn: Connection) -> None:
+    """End it from outside, while another thread may be using it: the server rolls back, and that
+    thread gets an error. Its socket is shut down, not closed: that is left to the thread."""
+    with suppress(psycopg.Error):
+        conn.cancel_safe(timeout=CANCEL_SECONDS)
+    with suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(conn.fileno())) as peer:
+        peer.shutdown(socket.SHUT_RDWR)
 
 
 def leads_to_pgbouncer(url: str) -> bool:
@@ -108,8 +176,8 @@ def leads_to_pgbouncer(url: str) -> bool:
 
 
 def conninfo(url: str, application_name: str = "milepost") -> str:
-    """The URL checked and completed, for libpq, which does not know `pgbouncer=true`. It quotes
-    a URL it cannot parse, password and all, hence `from None`."""
+    """The URL for libpq, checked and completed, without our own `pgbouncer=true`. The error of
+    libpq shows a URL that it cannot parse, with the password, hence `from None`."""
     known = _PGBOUNCER.sub("", url)
     try:
         complete = make_conninfo(known, fallback_application_name=application_name)
@@ -121,8 +189,8 @@ def conninfo(url: str, application_name: str = "milepost") -> str:
 
 
 def _is_ambiguous(url: str, parts: Mapping[str, Any]) -> bool:
-    """A password with a bare @ or / in it is cut there by libpq, which takes the rest for a
-    host, a port or a database, and would show it in its error."""
+    """libpq ends a password at an unescaped @ or /. It takes the rest as a host, a port or a
+    database, and would show it in its error."""
     ports = str(parts.get("port") or "").split(",")
     # The first character of a host may be @: an abstract socket.
     misplaced = str(parts.get("dbname") or "") + str(parts.get("host") or "")[1:]
@@ -130,7 +198,7 @@ def _is_ambiguous(url: str, parts: Mapping[str, Any]) -> bool:
 
 
 def environment_url(environ: Mapping[str, str]) -> str | None:
-    """MILEPOST_URL, else empty (libpq reads its PG* variables), else none."""
+    """MILEPOST_URL; else an empty string if PG* variables are set (libpq reads them); else None."""
     if url := environ.get("MILEPOST_URL"):
         return url
     return "" if any(environ.get(name) for name in _LIBPQ_VARIABLES) else None
@@ -140,9 +208,9 @@ def environment_url(environ: Mapping[str, str]) -> str | None:
 def translated(
     schema: str, activity: sql.Activity | None = None, who: Who | None = None
 ) -> Iterator[None]:
-    """Our errors instead of the server's, where there is one of ours. `activity` and `who` are
-    `acting`'s, for statements that are run where nobody else knows them. A connection also lets
-    them say what only its session knows."""
+    """Raise our errors instead of the server's, where we have one. `activity` and `who` are as in
+    `acting`, for statements whose caller does not know them. A connection as `who` also gives the
+    error details that only its session knows."""
     try:
         yield
     except psycopg.Error as exc:
@@ -156,8 +224,8 @@ def translated(
 
 @contextmanager
 def acting(who: Who, activity: sql.Activity | None = None) -> Iterator[None]:
-    """Let the error of a missing privilege say who lacks it, and for what: whoever is nearest to
-    the statement and knows."""
+    """Add the role and the activity to the error of a missing privilege. The innermost block that
+    knows them counts."""
     try:
         yield
     except NotPermitted as exc:
@@ -167,7 +235,7 @@ def acting(who: Who, activity: sql.Activity | None = None) -> Iterator[None]:
 
 @contextmanager
 def owning(conn: Connection, schema: str) -> Iterator[None]:
-    """For what only the owner of the schema may do, and nobody can be granted."""
+    """For what only the owner of the schema may do, and what cannot be granted."""
     try:
         yield
     except NotPermitted as exc:
@@ -182,7 +250,7 @@ def _complete(error: NotPermitted, who: Who, activity: sql.Activity | None) -> N
 
 
 def _role_of(who: Who) -> str | None:
-    """Who connects: of a URL what it says, else what libpq takes. None where it cannot be told."""
+    """The role of a connection or a URL, else the default of libpq. None: not known."""
     if not isinstance(who, str):
         return None if who.closed else who.info.user
     parts = conninfo_to_dict(conninfo(who))
@@ -210,8 +278,8 @@ def translate(exc: psycopg.Error, schema: str, who: Who | None = None) -> Milepo
 
 
 def _read_only(conn: Connection | AsyncConnection | None) -> ReadOnlyServer | ReadOnlyTransaction:
-    """The server's error is the same for all of them. It reports both settings to its clients;
-    a pooler may keep them to itself."""
+    """The server's error is the same in all cases. It reports both settings to its clients; a
+    pooler may not pass them on."""
     is_standby, is_default = (
         None if conn is None else conn.info.parameter_status(name)
         for name in ("in_hot_standby", "default_transaction_read_only")
@@ -242,16 +310,16 @@ def _read_only(conn: Connection | AsyncConnection | None) -> ReadOnlyServer | Re
 def _unfit_pooler(exc: psycopg.Error) -> UnfitPooler | None:
     if isinstance(exc, pg.InvalidSqlStatementName | pg.DuplicatePreparedStatement):
         return UnfitPooler(
-            "A pooler (PgBouncer in transaction mode?) gave us another session of the server's, "
-            f"without what we had prepared: {exc.diag.message_primary}",
+            "A pooler (PgBouncer in transaction mode?) switched to another session of the server, "
+            f"without our prepared statements: {exc.diag.message_primary}",
             "Add pgbouncer=true to the URL, as in postgresql://host:6432/database?pgbouncer=true, "
-            "or connect to the server itself.",
+            "or connect directly to the server.",
         )
     if isinstance(exc, pg.ProtocolViolation) and "statement pooling" in str(exc):
         return UnfitPooler(
             "PgBouncer is in statement mode, which has no transactions: nothing was written",
-            "Set pool_mode = transaction (or session) for this database, or connect to the server "
-            "itself.",
+            "Set pool_mode = transaction (or session) for this database, or connect directly to "
+            "the server.",
         )
     return None
 
@@ -264,14 +332,20 @@ def failed_transaction() -> ConnectionUnusable:
 
 def check_usable(conn: Connection | AsyncConnection) -> None:
     """Refuse a closed connection or a failed transaction before anything is sent."""
+    if not hasattr(conn, "closed"):
+        raise TypeError(
+            f"The first argument is a {type(conn).__name__}: expected a psycopg connection. "
+            "Nothing was written. Pass the connection in whose transaction it belongs, as in "
+            "mp.put(conn, job)."
+        )
     if conn.closed:
         raise ConnectionUnusable("The connection is closed: nothing was written. Open a new one.")
-    if conn.info.transaction_status == psycopg.pq.TransactionStatus.INERROR:
+    if conn.info.transaction_status == TransactionStatus.INERROR:
         raise failed_transaction()
 
 
 def check_server(conn: Connection) -> None:
-    """Refuse a server that would fail on our SQL somewhere in its middle."""
+    """Refuse a server that is too old for our SQL."""
     if conn.info.server_version < OLDEST_POSTGRES * 10_000:
         major, minor = divmod(conn.info.server_version, 10_000)
         raise ServerTooOld(f"{major}.{minor}", OLDEST_POSTGRES)
@@ -288,8 +362,8 @@ def check_schema(conn: Connection, schema: str) -> None:
 
 
 def may_run_on(conn: Connection, schema: str, known: int) -> bool:
-    """Whether code that knows so many migrations may run on a schema that has more: that of the
-    next release, during an upgrade."""
+    """Whether code that knows the first `known` migrations may run on a schema that has more:
+    that of the next release, during an upgrade."""
     return oldest_code(conn, schema) <= known
 
 
@@ -299,7 +373,7 @@ def oldest_code(conn: Connection, schema: str) -> int:
 
 
 def applied_number(conn: Connection, schema: str) -> int | None:
-    """The number of the last migration applied; None where Milepost has never been."""
+    """The number of the last applied migration; None if there is no Milepost schema."""
     for query in ("applied_number", "applied_number_before_10"):
         try:
             with translated(schema), conn.transaction():
@@ -311,7 +385,7 @@ def applied_number(conn: Connection, schema: str) -> int | None:
 
 
 def plain(conn: Connection) -> psycopg.Cursor[tuple[Any, ...]]:
-    """Rows as we expect them on a connection that is somebody else's, who may want dicts."""
+    """A cursor with tuple rows, on a connection of the caller that may be set to another kind."""
     return conn.cursor(row_factory=tuple_row)
 
 
@@ -320,9 +394,9 @@ def plain_async(conn: AsyncConnection) -> psycopg.AsyncCursor[tuple[Any, ...]]:
 
 
 def one(row: Any) -> Any:
-    """The row of a query that always answers with one."""
+    """The row of a query that always returns one."""
     if row is None:
-        raise RuntimeError("A query that always answers with one row answered with none.")
+        raise RuntimeError("A query that always returns one row returned none.")
     return row
 
 
@@ -330,3 +404,29 @@ def _with_hint(exc: psycopg.Error) -> str:
     message = exc.diag.message_primary or str(exc)
     hint = exc.diag.message_hint
     return f"{message}. {hint}" if hint else message
+
+
+def fetch_all(conn: Connection, schema: str, query: str, **parameters: Any) -> list[Any]:
+    """The rows of a named query, with our errors."""
+    with translated(schema, who=conn):
+        return conn.execute(sql.query(query, schema), parameters).fetchall()
+
+
+def fetch_one(conn: Connection, schema: str, query: str, **parameters: Any) -> Any:
+    """The row of a named query that always answers with one."""
+    with translated(schema, who=conn):
+        return one(conn.execute(sql.query(query, schema), parameters).fetchone())
+
+
+def run(conn: Connection, schema: str, query: str, **parameters: Any) -> int:
+    """Run a named query; how many rows it changed."""
+    with translated(schema, who=conn):
+        return conn.execute(sql.query(query, schema), parameters).rowcount
+
+
+def fetch_records(
+    conn: Connection, schema: str, query: str, record: type[T], /, **parameters: Any
+) -> list[T]:
+    """The rows of a named query, as records whose fields are called like its columns."""
+    with translated(schema, who=conn), conn.cursor(row_factory=class_row(record)) as cursor:
+        return cursor.execute(sql.query(query, schema), parameters).fetchall()

@@ -1,4 +1,4 @@
-"""What the environment says about the database, and what it seems to mean but does not say."""
+"""The environment variables that name the database, and those that look like them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 EMBEDDED = "MILEPOST_EMBEDDED"
-# Set by those who expect to be read; names are shown, values never.
+# Variables that users may set in the belief that we read them. Names are shown, values never.
 _OTHER_NAMES = (
     "DATABASE_URI", "DATABASE_URL", "DB_URL", "MILEPOST_DATABASE_URL", "MILEPOST_DB_URL",
     "MILEPOST_DSN", "MILEPOST_PG_URL", "POSTGRESQL_URL", "POSTGRES_URL",
@@ -31,13 +31,13 @@ def is_embedded_wanted(environ: Mapping[str, str]) -> bool | None:
 
 
 def refuse_embedded(environ: Mapping[str, str]) -> None:
-    """Called before the embedded server is used because no database was named."""
+    """Called before the embedded server is used because no database is named."""
     if is_embedded_wanted(environ) is False:
         raise NoDatabaseNamed(unread_names(environ))
 
 
 def unread_names(environ: Mapping[str, str]) -> list[str]:
-    """Variables that look as if they were meant to name the database, and are not read."""
+    """Variables that look as if they name the database, but are not read."""
     return sorted(name for name, value in environ.items() if value and _is_mistaken(name))
 
 

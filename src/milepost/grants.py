@@ -1,7 +1,7 @@
-"""What a role may do, by activity: the least privileges for it.
+"""The minimal privileges of a role for each activity.
 
-The privileges are SQL, a file for each activity in `sql/grants/`; here they are put together. What
-`grant` runs and what `milepost grant` prints is the same text.
+The privileges are SQL, one file per activity in `sql/grants/`; this module combines them. `grant`
+runs the same statements that `milepost grant` prints.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     from milepost.db import Connection
 
 ACTIVITIES: tuple[Activity, ...] = get_args(Activity)
-# Whoever does the one does the others too: a scheduler puts jobs, a processor reads.
+# An activity includes others: a scheduler puts jobs, a processor reads.
 _INCLUDED: Mapping[Activity, Sequence[Activity]] = {
     "process": ["read"],
     "work": ["put"],
     "pipeline": ["read"],
     "operate": ["read", "metrics"],
 }
-# A warning of PostgreSQL's: whoever grants may grant some of it, or nothing.
+# PostgreSQL's warning that the current role may grant only some of it, or nothing.
 _NOT_GRANTED = "01007"
 
 
 def script(role: str, activities: Sequence[Activity], schema: str) -> str:
-    """The statements as one transaction, as psql runs it."""
+    """The statements as one transaction, for psql."""
     return f"begin;\n{statements(role, activities, schema)}commit;\n"
 
 
 def grant(conn: Connection, role: str, activities: Sequence[Activity], schema: str) -> None:
-    """Grant all of it or nothing. Harmless when it is granted already."""
+    """Grant all of it or nothing. Safe to repeat."""
     refuse_unknown(conn, role)
     refused: list[str] = []
 
@@ -57,8 +57,8 @@ def grant(conn: Connection, role: str, activities: Sequence[Activity], schema: s
 
 
 def refuse_unknown(conn: Connection, role: str) -> None:
-    row = conn.execute(sql.query("role_exists"), {"role": role}).fetchone()
-    if not db.one(row)[0]:
+    (exists,) = db.one(conn.execute(sql.query("role_exists"), {"role": role}).fetchone())
+    if not exists:
         raise UnknownRole(role)
 
 
@@ -66,6 +66,5 @@ def statements(role: str, activities: Sequence[Activity], schema: str) -> str:
     wanted = {each for activity in activities for each in (activity, *_INCLUDED.get(activity, ()))}
     parts = [sql.grants("any"), *(sql.grants(each) for each in ACTIVITIES if each in wanted)]
     text = sql.render("\n".join(parts), schema)
-    return text.replace(
-        "{role}", Identifier(role).as_string()
-    )  # last: a role may be called {schema}
+    # The role is filled in last: its name may be {schema}.
+    return text.replace("{role}", Identifier(role).as_string())

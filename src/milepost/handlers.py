@@ -1,4 +1,4 @@
-"""What a handler is, whatever calls it: its colour, and the ways in which it deceives itself."""
+"""Handlers, whatever calls them: sync or async, their parameters, and mistakes to refuse."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def is_async(handler: Handler) -> bool:
 
 
 def owner_of(handler: Handler) -> object:
-    """What a handler belongs to: the object whose method it is, or itself."""
+    """The object whose method the handler is, or the handler itself."""
     while isinstance(handler, partial):
         handler = handler.func
     return getattr(handler, "__self__", handler)
@@ -35,19 +35,19 @@ def owner_of(handler: Handler) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """What a handler can be given beyond its first argument."""
+    """The parameters of a handler after its first one."""
 
     names: tuple[str, ...]  # in order
     required: frozenset[str]
     takes_any: bool  # *args
 
     def second(self, besides: Iterable[str]) -> str | None:
-        """The one that is filled by its place: the first that is not given by its name."""
+        """The parameter that is passed by position: the first that is not passed by name."""
         return next((name for name in self.names if name not in besides), None)
 
 
 def parameters_of(handler: Handler) -> Parameters:
-    """Nothing and anything, where Python cannot tell (a function written in C)."""
+    """If Python does not know them (a function written in C): none by name, any by position."""
     try:
         found = list(inspect.signature(handler).parameters.values())
     except (TypeError, ValueError):
@@ -61,37 +61,37 @@ def parameters_of(handler: Handler) -> Parameters:
 def refuse_class(handler: Handler) -> None:
     if inspect.isclass(handler):
         raise TypeError(
-            f"{handler.__name__} is a class: calling it would make an object and handle nothing. "
+            f"{handler.__name__} is a class: calling it would create an object and handle nothing. "
             f"Pass an instance, {handler.__name__}(...)."
         )
 
 
 def refuse_unfinished(result: object) -> None:
-    """A coroutine that nobody awaits, or a generator that nobody walks through, has done nothing,
-    and its messages would be lost."""
+    """A coroutine that is not awaited, or a generator that is not iterated, has done nothing, and
+    its messages would be lost."""
     if inspect.isgenerator(result) or inspect.isasyncgen(result):
-        raise TypeError("The handler holds a yield, so that calling it does nothing: remove it.")
+        raise TypeError("The handler holds a yield, so calling it does nothing: remove the yield.")
     if not inspect.isawaitable(result):
         return
     if inspect.iscoroutine(result):
         result.close()
     raise TypeError(
         "The handler returned an awaitable and has done nothing yet: declare it with async def "
-        "(a decorator may hide that it is)."
+        "(a decorator may hide it)."
     )
 
 
 def refuse_broken(conn: Connection | AsyncConnection) -> None:
-    """The server answers the COMMIT of a failed transaction with a rollback and no error, so a
-    handler that hides an error from us must not get that far."""
+    """The server answers the COMMIT of a failed transaction with a rollback and no error. So we
+    check before: the handler may have caught the error."""
     if conn.info.transaction_status != TransactionStatus.INTRANS:
         raise ConnectionUnusable(
-            "The handler left its transaction failed or ended: it caught an error of the database "
-            "and went on, or ended the transaction in SQL. Use `with tx.transaction():` around "
-            "what may fail."
+            "The handler left its transaction failed or ended: it caught a database error and "
+            "continued, or ended the transaction in SQL. Use `with tx.transaction():` around "
+            "statements that may fail."
         )
 
 
 def storable(text: str) -> str:
-    """As PostgreSQL's text can hold it: an error may quote what it choked on."""
+    """A string that PostgreSQL can store: an error message may quote characters that it cannot."""
     return text.replace("\0", "\\0").encode(errors="backslashreplace").decode()

@@ -1,11 +1,11 @@
 """Bring a database to the schema this code needs.
 
-What is to be run is planned as text first, so that `migrate` runs and `migrate --sql` prints
-the very same statements. Each step is one transaction under an advisory lock, and plans again
-under the lock, so that any number of processes may migrate at the same time.
+The steps are planned as SQL text first, so that `migrate` runs exactly the statements that
+`migrate --sql` prints. Each step is one transaction under an advisory lock and is planned again
+under that lock, so that several processes may migrate concurrently.
 
-A step that changes a table waits for everybody who uses it, and everybody else waits behind the
-step. So it waits only for a moment, gives up, lets the others pass, and tries again.
+A step that changes a table waits for all sessions that use it, and other sessions then wait behind
+the step. So it waits only for a short time, gives up, lets the others continue, and tries again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 WAIT_SECONDS = 60.0
-LOCK_TIMEOUT = "200ms"  # the longest that a step keeps others waiting while it waits itself
+LOCK_TIMEOUT = "200ms"  # how long a step may wait for a lock, and make others wait
 PAUSES = Retry(first_seconds=0.2, longest_seconds=5.0, jitter=0.0)
 
 
@@ -47,7 +47,7 @@ class Blocker:
     application: str
     user: str
     state: str
-    seconds: float | None  # how long its transaction has been open, where we may see it
+    seconds: float | None  # the age of its transaction; None: hidden from us
     tables: Sequence[str]
 
     def __str__(self) -> str:
@@ -68,8 +68,8 @@ def migrate(
     wait_seconds: float = WAIT_SECONDS,
     on_wait: OnWait = lambda _blockers: None,
 ) -> list[Step]:
-    """Apply what is pending; answers with the steps that this call applied. Where tables are in
-    use it tries for `wait_seconds`, and says each time to `on_wait` who uses them."""
+    """Apply pending steps; returns those that this call applied. If tables are in use it retries
+    for `wait_seconds`, and passes the sessions that use them to `on_wait` each time."""
     applied: list[Step] = []
     tries, give_up_at = 0, time.monotonic() + wait_seconds
     while True:
@@ -106,8 +106,8 @@ def _apply_next(conn: Connection, schema: str, order: LogOrder | None) -> Step |
 
 
 def plan(conn: Connection, schema: str, order: LogOrder | None = None) -> list[Step]:
-    """The steps that are pending, in order. The functions travel with the last migration, so
-    that no moment shows new tables with old functions."""
+    """The pending steps, in order. The functions are part of the last migration's step, so that
+    new tables are never visible with old functions."""
     db.check_server(conn)
     found = db.applied_number(conn, schema) or 0
     known = sql.migrations()[-1].number
@@ -118,7 +118,11 @@ def plan(conn: Connection, schema: str, order: LogOrder | None = None) -> list[S
     current, checksum = _log_facts(conn, schema) if found else (order or "append", None)
     if order is not None and order != current:
         raise OrderIsFixed(schema, current, order)
-    scripts = {f"{m.number:04}_{m.name}": _migration_script(m) for m in _pending(found)}
+    scripts = {
+        f"{migration.number:04}_{migration.name}": _migration_script(migration)
+        for migration in sql.migrations()
+        if migration.number > found
+    }
     functions = sql.functions(current)
     if scripts or checksum != sql.checksum(functions):
         name = next(reversed(scripts), "functions")
@@ -128,12 +132,8 @@ def plan(conn: Connection, schema: str, order: LogOrder | None = None) -> list[S
 
 
 def script(steps: list[Step]) -> str:
-    """The steps as one SQL script, for people who run migrations by other means."""
+    """The steps as one SQL script, for users who run migrations with other tools."""
     return "\n".join(f"-- {step.name}\nbegin;\n{step.text}\ncommit;\n" for step in steps)
-
-
-def _pending(found: int) -> list[sql.Migration]:
-    return [migration for migration in sql.migrations() if migration.number > found]
 
 
 def _migration_script(migration: sql.Migration) -> str:
@@ -155,7 +155,5 @@ def _functions_script(functions: str) -> str:
 
 
 def _log_facts(conn: Connection, schema: str) -> tuple[LogOrder, str | None]:
-    row = conn.execute(sql.query("log_facts", schema)).fetchone()
-    if row is None:
-        raise RuntimeError(f"The table {schema}.log is empty; it holds one row from migration 1.")
-    return row[0], row[1]
+    order, checksum = db.one(conn.execute(sql.query("log_facts", schema)).fetchone())
+    return order, checksum

@@ -1,4 +1,4 @@
-"""Who an instance is, for people who look at what it holds."""
+"""The name of an instance, as operators see it."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from uuid import uuid4
 
 
 def owner_name() -> str:
-    """Host, process, and a part that tells the instances of one process apart."""
+    """Host, process id, and a part that distinguishes the instances of one process."""
     return f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:6]}"

@@ -1,4 +1,4 @@
-"""The values that cross rooms: frozen, comparable, without any database or clock."""
+"""The values that are passed between packages: frozen, comparable, no database, no clock."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import orjson
 from uuid_utils.compat import uuid7
@@ -14,7 +14,7 @@ from uuid_utils.compat import uuid7
 from milepost.errors import InvalidPosition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
     from uuid import UUID
 
@@ -24,7 +24,7 @@ _UNREAD = object()
 
 @dataclass(frozen=True, slots=True, order=True)
 class Position:
-    """Where a message stands in the total order. Always compared as the whole pair."""
+    """The place of a message in the total order. Always compared as the whole pair."""
 
     transaction_id: int
     position: int
@@ -70,8 +70,8 @@ class RecordedMessage(Message):
 
 @dataclass(frozen=True, slots=True)
 class RawMessage(RecordedMessage):
-    """A message that Python cannot decode, as the server has it. No handler is ever given one:
-    its `data`, its `metadata` and, where `raw_recorded_at` is a text, its time say nothing."""
+    """A message that Python cannot decode, as the server stores it. No handler is called with it.
+    Its `data`, its `metadata` and, if `raw_recorded_at` is a string, its time are placeholders."""
 
     raw_data: bytes = field(kw_only=True)
     raw_metadata: bytes = field(kw_only=True)
@@ -94,13 +94,20 @@ class Segment:
 
 Segment.WHOLE = Segment(0, 0)
 
+OnDead: TypeAlias = Literal["wait", "cancel", "run"]
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is put into a channel. Content and state are JSON values; `bytes` go as they are.
+    """What is put into a channel. Content and state are JSON values; `bytes` are stored unchanged.
 
-    `run_at` is a time, or a delay from now by the server's clock. Lower priorities are taken
-    sooner, within the channel. `keep_for` keeps the finished job, with its result, for a while.
+    `run_at` is a time, or a delay from now by the server's clock. Within the channel, lower
+    priorities are taken first. `keep_for` is how long the finished job is kept with its result.
+
+    `unique_key`: the put changes nothing while a job of the channel has the same key; with
+    `replace` it replaces a job that has not begun. The key stays taken for `unique_for` after
+    completion. `after`: ids of jobs that must complete before this one runs; `on_dead` says what
+    happens if one of them dies.
     """
 
     channel: str
@@ -111,15 +118,23 @@ class Job:
     unique_key: str | None = field(default=None, kw_only=True)
     state: Any = field(default=None, kw_only=True)
     keep_for: timedelta | None = field(default=None, kw_only=True)
+    replace: bool = field(default=False, kw_only=True)
+    unique_for: timedelta | None = field(default=None, kw_only=True)
+    after: Sequence[int] = field(default=(), kw_only=True)
+    on_dead: OnDead = field(default="wait", kw_only=True)
+
+
+# How a job that was taken begins, if not as soon as a handler is free (queue/worker/begins.py).
+LAST_ATTEMPT, SUSPECT, BEGIN_AWAITED = 1, 2, 4
 
 
 @dataclass(slots=True, eq=False)
 class TakenJob:
-    """A job that this process has taken and holds the lock on, until it says otherwise.
+    """A job that this process has taken. It holds the job's lock until the job is settled.
 
-    `lost` and `cancelled` are set from outside while a handler runs: the lock is somebody else's
-    by now, or the job was asked to stop. `raw` and `raw_state` are the bytes; `content` and
-    `state` decode them as JSON.
+    `lost` and `cancelled` are set from outside while a handler runs: another process has the lock
+    now, or the job was asked to stop. `raw` and `raw_state` are the bytes; `content` and `state`
+    decode them as JSON.
     """
 
     id: int
@@ -133,17 +148,20 @@ class TakenJob:
     raw_state: bytes | None
     unique_key: str | None
     is_kept: bool
-    token: int | None = None  # of a take that a crash of the server may forget
+    token: int | None = None  # of a take that a server crash may undo
+    begin_rules: int = 0  # LAST_ATTEMPT, SUSPECT, BEGIN_AWAITED: 0 for nearly all
     lost: bool = False
     cancelled: bool = False
-    raw_progress: bytes | None = None  # what the next heartbeat takes along
-    told_progress: bytes | None = None  # what the last one took
-    deadline: float = inf  # until when it is surely held, by the monotonic clock of this process
+    raw_progress: bytes | None = None  # sent with the next heartbeat
+    told_progress: bytes | None = None  # sent with the last heartbeat
+    begun_at: float | None = None  # by the same clock as the deadline; only if there are rules
+    is_begin_told: bool = False  # the server knows that it has begun
+    deadline: float = inf  # the lock is held until then, by the monotonic clock of this process
     _content: Any = _UNREAD
 
     @property
     def content(self) -> Any:
-        """Decoded when it is first asked for: a handler may want only the bytes."""
+        """Decoded at the first access: a handler may need only the bytes."""
         if self._content is _UNREAD:
             self._content = orjson.loads(self.raw)
         return self._content
@@ -153,17 +171,17 @@ class TakenJob:
         return None if self.raw_state is None else orjson.loads(self.raw_state)
 
     def progress(self, value: Any) -> None:
-        """Let others see how far it is, from the next heartbeat on."""
+        """Publish the progress of the job with the next heartbeat."""
         self.raw_progress = orjson.dumps(value)
 
 
 class Verdict(StrEnum):
-    """What became of a job that somebody wanted to change."""
+    """The outcome of a request to change a job."""
 
     DONE = "done"  # it was changed as asked
-    STALE = "stale"  # not this attempt's any more: somebody else holds it, or it waits again
+    STALE = "stale"  # the attempt is over: another process holds the job, or it waits again
     GONE = "gone"  # there is no such job, or it is finished
-    CANCELLED = "cancelled"  # it runs on, and was asked to stop
+    CANCELLED = "cancelled"  # it is still running, and was asked to stop
 
 
 def key_hash(key: str | None) -> int:

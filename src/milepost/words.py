@@ -1,4 +1,4 @@
-"""Numbers and durations as people read them."""
+"""Numbers, durations and sizes for people to read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ def count(number: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Rounded to what matters: 0.4 s, 34 s, 5 min, 3 h, 2 d."""
+    """Rounded: 0.4 s, 34 s, 5 min, 3 h, 2 d."""
     if seconds < 10:
         return f"{max(seconds, 0):.1f} s"
     for size, unit, up_to in ((1, "s", 120), (60, "min", 7200), (3600, "h", 172800)):
@@ -18,7 +18,7 @@ def duration(seconds: float) -> str:
 
 
 def size(number: int) -> str:
-    """Of bytes."""
+    """A number of bytes: 2.0 GB, 1.5 MB, 12 bytes."""
     for limit, unit in ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "kB")):
         if number >= limit:
             return f"{number / limit:,.1f} {unit}"

@@ -15,11 +15,12 @@ import pytest
 
 from milepost import Job, Message, Milepost, Repeat, Retry, TakenJob, append, put
 from milepost.db import one
+from milepost.queue import Policy, set_channel
 from milepost.sql import LogOrder
 from tests.connections import TEST, Gate, budget, documented, watching
 from tests.integration.cli.command import Cli
 from tests.integration.processors.running import running
-from tests.integration.queue.working import working
+from tests.integration.queue.worker.working import working
 from tests.waiting import wait_until
 
 MESSAGES = 200
@@ -101,7 +102,7 @@ def test_a_worker(mp: Milepost, url: str, row: str, is_async: bool) -> None:
     def enter(job: TakenJob) -> None:
         gate.enter()
         if job.content == 0 and job.failures == 0:
-            raise ValueError("told on a connection of its own, also where there is a `tx`")
+            raise ValueError("settled on its own connection, also if there is a `tx`")
 
     define = mp.worker("work", concurrency=THREADS, retry=Retry(first_seconds=0.01))
     make = handler_of if "tx" in row else job_handler_of
@@ -114,15 +115,17 @@ def test_a_worker(mp: Milepost, url: str, row: str, is_async: bool) -> None:
 
 
 def test_schedules(mp: Milepost, url: str) -> None:
-    """Besides the one that registers them, which is closed before; but the server may take a
-    moment to see that. One of them fails, which is told on a connection of its own."""
+    """One of them fails, which is noted on the same connection."""
     mp.schedule("often", Repeat(every=timedelta(seconds=0.1)), Job("chores"))
+    mp.schedule("full", Repeat(every=timedelta(seconds=0.1)), Job("full"))
     with psycopg.connect(url, application_name=TEST) as conn:
-        put(conn, Job("milepost.schedules", "no schedule"))
+        set_channel(conn, "full", Policy(max_size=1))
+        put(conn, Job("full"))
     (scheduler,) = mp.members()
     expected = budget("all schedules of an application")
-    with watching(url, like="milepost _%") as watch, working(scheduler):
-        wait_until(lambda: has_failed(url) and has_reported(url, "milepost.schedules"))
+    with watching(url) as watch, working(scheduler):
+        wait_until(lambda: is_true(url, "select max(failures) > 1 from milepost.schedules"))
+        wait_until(lambda: is_true(url, "select count(*) > 5 from milepost.jobs"))
         wait_until(lambda: watch.most >= expected)
     assert watch.most == expected
 
@@ -159,10 +162,6 @@ def has_handled_all(url: str) -> bool:
 
 def has_no_jobs(url: str) -> bool:
     return is_true(url, "select count(*) = 0 from milepost.jobs")
-
-
-def has_failed(url: str) -> bool:
-    return is_true(url, "select max(failures) > 0 from milepost.jobs")
 
 
 def has_reported(url: str, channel: str) -> bool:

@@ -39,11 +39,10 @@ PATIENCE_SECONDS = 240  # for Spark to start, on a busy machine
 
 @dataclass(slots=True)
 class Story:
-    """A reader who does what the README says. `only`: what `milepost run` is told to run."""
+    """A reader who does what the README says."""
 
     place: Path
     url: str
-    only: tuple[str, ...] = ()
     said: str = ""  # by the runs that have ended
     run: subprocess.Popen[str] | None = field(default=None, init=False)
 
@@ -71,7 +70,7 @@ class Story:
     def enter(self, line: str) -> None:
         if line.startswith(RUN):
             self.stop()
-            self.run = self.start(line.partition("#")[0] + self._only())
+            self.run = self.start(line.partition("#")[0])
             wait_until(self.is_running)
         elif FOLLOW in line:
             self.follow(line)
@@ -95,9 +94,8 @@ class Story:
 
     def rebuild(self, line: str) -> None:
         """Not before there is something that was built: a reader is slower than Spark."""
-        if not self.only:
-            wait_until(lambda: sums_by_order(self.url) == ORDERS, PATIENCE_SECONDS)
-            self.finish(line)
+        wait_until(lambda: sums_by_order(self.url) == ORDERS, PATIENCE_SECONDS)
+        self.finish(line)
 
     def follow(self, line: str) -> None:
         """Until it has shown all there is; then Ctrl-C."""
@@ -128,11 +126,6 @@ class Story:
         assert self.run.returncode == 0
         self.run = None
 
-    def _only(self) -> str:
-        """Those that app.py has by now."""
-        text = (self.place / "app.py").read_text()
-        return "".join(f" --only {name}" for name in self.only if f'("{name}"' in text)
-
 
 @contextmanager
 def told(story: Story) -> Iterator[Story]:
@@ -150,17 +143,8 @@ def told(story: Story) -> Iterator[Story]:
 
 
 @pytest.mark.soak
-def test_the_readme_runs_as_one_story(empty_database: str, tmp_path: Path) -> None:
-    """But for Spark, which takes long to start."""
-    with told(Story(tmp_path, empty_database, ("revenue", "thanks", "mails"))) as story:
-        check_end(story)
-
-
-@pytest.mark.soak
 @pytest.mark.timeout(600)
-def test_the_readme_runs_as_one_story_with_its_pipeline(
-    empty_database: str, tmp_path: Path
-) -> None:
+def test_the_readme_runs_as_one_story(empty_database: str, tmp_path: Path) -> None:
     with told(Story(tmp_path, empty_database)) as story:
         assert sums_by_order(empty_database) == ORDERS
         pipelines = status(empty_database)["pipelines"]

@@ -18,8 +18,8 @@ import pytest
 
 from milepost import Message, Milepost
 from milepost.embedded.account import Account, account_for_new_data
-from milepost.pipeline import connections
-from milepost.pipeline.options import complete_conninfo
+from milepost.pipeline.source import executor_connection
+from milepost.pipeline.source.options import complete_conninfo
 from tests.server import open_directory
 
 OPENSSL = shutil.which("openssl")
@@ -117,13 +117,13 @@ def free_port() -> int:
 
 
 @contextmanager
-def executor(url: str, environ: Mapping[str, str]) -> Iterator[connections.Connection]:
+def executor(url: str, environ: Mapping[str, str]) -> Iterator[executor_connection.Connection]:
     """A connection as a task of Spark's has it, with what the driver has sent along."""
     conninfo = complete_conninfo(url, environ)
     try:
-        yield connections.connection(conninfo)
+        yield executor_connection.connection(conninfo)
     finally:
-        connections.forget(conninfo)
+        executor_connection.forget(conninfo)
 
 
 def test_the_log_works_over_tls_that_is_verified(tls: TlsServer) -> None:

@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
-from milepost.cli.commands import app_for
+from milepost.cli.app import app_for
 from milepost.embedded import EmbeddedServer
-from milepost.pipeline.session import spark_session
+from milepost.pipeline.spark import spark_session
 from tests.server import postgres
 
 APPLICATION = "tests.pipeline.application"

@@ -9,8 +9,8 @@ import sys
 from pyspark.sql import DataFrame
 
 from milepost import Milepost, SparkSettings, Upsert
-from milepost.pipeline import staging, writer
-from milepost.processors.session import Until
+from milepost.pipeline.write import range_writer, staging
+from milepost.runtime import Until
 from tests.pipeline import running
 
 mp = Milepost(os.environ["MILEPOST_URL"])
@@ -35,7 +35,7 @@ def kill() -> None:
 def kill_in_batch(moment: str, batch: int) -> None:
     """`staged`: all rows are copied, nothing is merged. `merged`: the transaction has committed,
     but neither Spark nor the driver knows yet that the batch has ended."""
-    stage, merge = staging.Staging.stage, writer.RangeWriter.merge
+    stage, merge = staging.Staging.stage, range_writer.RangeWriter.merge
     done = 0
 
     def staged(*arguments: object) -> staging.Staged:
@@ -45,7 +45,7 @@ def kill_in_batch(moment: str, batch: int) -> None:
             kill()
         return found
 
-    def merged(*arguments: object) -> writer.Written:
+    def merged(*arguments: object) -> range_writer.Written:
         nonlocal done
         written = merge(*arguments)  # type: ignore[arg-type]  # passed on as they come
         if moment == "merged" and done == batch:
@@ -54,7 +54,7 @@ def kill_in_batch(moment: str, batch: int) -> None:
         return written
 
     staging.Staging.stage = staged  # type: ignore[method-assign,assignment]
-    writer.RangeWriter.merge = merged  # type: ignore[method-assign,assignment]
+    range_writer.RangeWriter.merge = merged  # type: ignore[method-assign,assignment]
 
 
 if __name__ == "__main__":

@@ -6,10 +6,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from milepost import Milepost, Upsert
-from milepost.pipeline.course import Progress
 from milepost.pipeline.pipeline import Pipeline
-from milepost.pipeline.rebuild import Rebuild
-from tests.pipeline.running import per_customer, rows
+from milepost.pipeline.rebuild import Progress, Rebuild
+from tests.pipeline.running import per_customer, rows, setup_of
 
 CUSTOMERS = "select customer, total, orders from customers order by customer"
 BY_CUSTOMER = Upsert("customers", key=["customer"], add=["total", "orders"])
@@ -50,10 +49,7 @@ def rebuild_of(
     seen: list[Progress] | None = None,
 ) -> Rebuild:
     return Rebuild(
-        pipeline.definition,
-        pipeline.url,
-        pipeline.schema,
-        spark,
+        setup_of(pipeline, spark),
         to_version,
         drop,
         max_messages,

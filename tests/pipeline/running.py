@@ -12,15 +12,19 @@ from pyspark.sql import functions as f
 
 from milepost import Message, Milepost, append
 from milepost.pipeline.pipeline import Pipeline
-from milepost.pipeline.runner import Runner
-from milepost.processors.session import Until
+from milepost.pipeline.run import Setup, supervised
+from milepost.runtime import Supervisor, Until
 from tests.waiting import wait_until
 
 ORDER = "customer string, total bigint, day string"
 
 
-def runner_of(pipeline: Pipeline, spark: SparkSession) -> Runner:
-    return Runner(pipeline.definition, pipeline.url, pipeline.schema, spark)
+def runner_of(pipeline: Pipeline, spark: SparkSession) -> Supervisor:
+    return supervised(setup_of(pipeline, spark), threading.Event())
+
+
+def setup_of(pipeline: Pipeline, spark: SparkSession) -> Setup:
+    return Setup(pipeline.definition, pipeline.runtime.url, pipeline.runtime.schema, spark)
 
 
 def catch_up(pipeline: Pipeline, spark: SparkSession) -> None:
@@ -40,7 +44,7 @@ def stream(pipeline: Pipeline, spark: SparkSession) -> None:
 class Running:
     """A pipeline that runs in a thread of its own."""
 
-    runner: Runner
+    runner: Supervisor
     until: Until = "stopped"
     error: BaseException | None = None
     thread: threading.Thread = field(init=False)

@@ -22,7 +22,7 @@ MODELS = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def documents(spark: SparkSession) -> dict[str, Any]:
     return {kind: parsed(spark, text) for kind, text in texts().items()}
 

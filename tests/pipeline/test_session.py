@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
 
-from milepost.pipeline.session import STREAM_VARIABLES, register_source
-from milepost.pipeline.source import MilepostSource
+from milepost.pipeline.source.data_source import MilepostSource
+from milepost.pipeline.spark import STREAM_VARIABLES, register_source, spark_session
 
 
 class Fresh(MilepostSource):
@@ -31,3 +34,36 @@ def test_a_stream_that_starts_adds_nothing_to_what_others_are_sending(
     assert set(variables.keySet()) == before
     assert variables["SPARK_PYTHON_RUNTIME"], "it is this map that a stream writes into"
     assert not set(STREAM_VARIABLES) & set(spark.sparkContext.environment)
+
+
+def test_a_pipeline_that_starts_does_not_disturb_one_that_plans(spark: SparkSession) -> None:
+    """Spark iterates over the variables of the process when it plans a function in Python."""
+    is_over = threading.Event()
+
+    def start() -> None:
+        while not is_over.is_set():
+            assert spark_session() is spark
+
+    starting = threading.Thread(target=start, daemon=True)
+    starting.start()
+    try:
+        for _ in range(100):
+            f.udf(lambda: 1, "int")()
+    finally:
+        is_over.set()
+        starting.join()
+
+
+def test_a_source_is_registered_without_changing_what_others_iterate_over(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = spark.sparkContext.environment
+    seen: list[tuple[bool, int]] = []
+
+    def register(_registration: object, _source: object) -> None:
+        seen.append((spark.sparkContext.environment is before, len(before)))
+
+    monkeypatch.setattr("pyspark.sql.datasource.DataSourceRegistration.register", register)
+    register_source(spark, Fresh)
+    assert seen == [(False, len(before))]
+    assert spark.sparkContext.environment is before

@@ -14,7 +14,7 @@ from psycopg.types.json import Json, Jsonb
 
 from milepost.db import Connection, one
 from milepost.queue import put
-from milepost.queue.take import take
+from milepost.queue.verbs import take
 from milepost.records import Job
 from milepost.sql import LogOrder
 

@@ -42,14 +42,36 @@ select 'channel' || 1 + n %% %(channels)s, '{}',
 from generate_series(1, %(jobs)s / 100) as n,
   unnest(array['scheduled', 'running', 'dead', 'done']) as status
 """
+HOURLY = """
+insert into milepost.schedules (name, every, begun_at, next_at, channel, content)
+values ('hourly', '1 hour', '2020-01-01', '2020-01-01', 'channel7', '')
+"""
+# For each hundredth job one that waits for it, the last thousand not yet told.
+FILL_FOLLOWERS = """
+with followers as (
+  insert into milepost.jobs (channel, content, status)
+  select 'channel' || 1 + n %% %(channels)s, '{}', 'waiting'
+  from generate_series(1, %(jobs)s / 100) as n
+  returning id
+)
+insert into milepost.job_dependencies (job_id, after_id, is_linked, on_dead)
+select id, 1 + (id * 100) %% %(jobs)s, row_number() over () < %(jobs)s / 100 - 1000, 'wait'
+from followers
+"""
 # Ids from 1 on wait; the running ones follow the large.
-RUNNING = "array(select id from milepost.jobs where status = 'running' order by taken limit 10)"
+RUNNING = """
+select array(select id from milepost.jobs where status = 'running' order by taken limit %s)
+"""
 STATEMENTS: dict[str, str] = {
     "take": "select * from milepost.take(500)",
     "take from the middle": "select * from milepost.take(500, after => 'channel5')",
     "take one": "select * from milepost.take(1)",
     "take of a prefix": "select * from milepost.take(10, pattern => 'channel77*')",
     "take of a name": "select * from milepost.take(10, pattern => 'channel77')",
+    "remembered take": "select * from milepost.take_from(array['channel7', 'channel8'], 10, "
+    "'30 s', array[0, 0]::smallint[], array['2020-01-01', '2020-01-01']::timestamptz[], "
+    "array[5, 5], looks_before => true)",
+    "look": "select milepost.next_due()",
     "hinted take": "select * from milepost.take_from(array['channel7', 'channel8'], 10, '30 s', "
     "array[0, 0]::smallint[], array['2020-01-01', '2020-01-01']::timestamptz[], array[5, 5])",
     "complete": "select milepost.complete(%(ids)s, %(attempts)s)",
@@ -66,10 +88,23 @@ STATEMENTS: dict[str, str] = {
     "put with a key": "select milepost.put('channel7', '{}', unique_key => 'k')",
     "put many": "select milepost.put_many(array['channel7', 'channel8'], array['1', '2'])",
     "put into a channel with a size": "select milepost.put('sized', '{}')",
+    "put after others": "select milepost.put('channel7', '{}', after => %(ids)s)",
+    "replace": "select milepost.put('keyed', '{}', unique_key => 'k', replace => true)",
+    "tell followers": "select milepost.tend_followers(10)",
+    "tell a follower": "insert into milepost.job_endings (job_id, ending) "
+    "values (%(followed)s, 'done') returning milepost.tend_followers(10)",
+    "purge dead": "select milepost.purge_dead()",
+    "age": "select milepost.age_ready()",
+    "duties": "select milepost.queue_duties()",
     "promote": "select milepost.promote_due()",
     "purge": "select milepost.purge_finished()",
+    "tick": "select milepost.tick_schedule('hourly', '2020-01-01', now())",
+    "register a schedule": "select milepost.register_schedule("
+    "'daily', '1 day', null, null, now(), now() + interval '1 day', 'channel7', '')",
+    "schedules of the previous release": "select milepost.overdue_old_schedules('5 s')",
 }
-# How many pages each may touch. A take goes down to 100 channels and their policies, and writes.
+# How many pages each may touch. A take goes down to 100 channels and their policies, and writes. A
+# purge goes down to each channel that has dead jobs.
 FEW, SOME, MANY = 150, 500, 12_000
 PAGES = {
     "promote": 20,
@@ -78,6 +113,7 @@ PAGES = {
     "take from the middle": MANY,
     "take of a prefix": 2 * SOME,
     "hinted take": SOME,
+    "remembered take": SOME,
     "take of a name": SOME,
     "complete": SOME,
     "complete with results": SOME,
@@ -88,6 +124,10 @@ PAGES = {
     "heartbeat": SOME,
     "cancel": SOME,
     "retry": SOME,
+    "tell followers": 2 * SOME,
+    "tell a follower": 2 * SOME,
+    "age": 2 * SOME,
+    "purge dead": MANY,
 }
 
 
@@ -96,13 +136,14 @@ class Filled:
     conn: Connection
     jobs: int
 
-    def parameters(self) -> dict[str, Any]:
-        ids = one(self.conn.execute(f"select {RUNNING}".encode()).fetchone())[0]
+    def parameters(self, count: int = 10) -> dict[str, Any]:
+        ids = one(self.conn.execute(RUNNING, [count]).fetchone())[0]
         return {
             "ids": ids,
             "attempts": [1] * len(ids),
             "results": [b""] * len(ids),
             "waiting": list(range(self.jobs // 2, self.jobs // 2 + 5)),
+            "followed": self.jobs // 3,
         }
 
     @contextmanager
@@ -116,8 +157,8 @@ class Filled:
             )
             yield
 
-    def plans(self, statement: str) -> list[str]:
-        parameters = self.parameters()
+    def plans(self, statement: str, count: int = 10) -> list[str]:
+        parameters = self.parameters(count)
         reported: list[str] = []
         self.conn.add_notice_handler(lambda notice: reported.append(notice.message_detail or ""))
         with self.undone():
@@ -139,7 +180,8 @@ class Filled:
     def tables(self) -> dict[str, str]:
         rows = self.conn.execute(
             "select oid::text, relname from pg_class where oid in "
-            "('milepost.jobs'::regclass, 'milepost.channels'::regclass)"
+            "('milepost.jobs'::regclass, 'milepost.channels'::regclass, "
+            "'milepost.job_dependencies'::regclass, 'milepost.job_endings'::regclass)"
         ).fetchall()
         return dict(rows)
 
@@ -156,9 +198,13 @@ class Filled:
 
 def fill(conn: Connection, jobs: int, channels: int) -> None:
     parameters = {"jobs": jobs, "channels": channels}
-    for statement in (FILL_CHANNELS, FILL_JOBS, FILL_OTHERS):
+    for statement in (FILL_CHANNELS, FILL_JOBS, FILL_OTHERS, FILL_FOLLOWERS):
         conn.execute(statement.encode(), parameters)
     conn.execute("select milepost.set_channel('sized', max_size => 100)")
+    conn.execute(HOURLY.encode())
+    conn.execute("select milepost.set_upkeep('channel77', '1 day', '1 day')")
+    conn.execute("update milepost.channel_upkeep set next_ageing_at = default")
+    conn.execute("select milepost.put('keyed', '{}', unique_key => 'k')")
 
 
 @contextmanager
@@ -228,6 +274,83 @@ def test_plans_that_were_made_on_empty_tables_stay_good(
         filled = Filled(conn, 100_000)
         for kind, statement in STATEMENTS.items():
             assert filled.pages(statement, times=1) < PAGES.get(kind, FEW), kind
+    server.drop_database(name)
+
+
+MANY_JOBS = 3_000
+MANY_NAMED = [name for name, statement in STATEMENTS.items() if "%(attempts)s" in statement]
+
+
+@pytest.fixture(scope="module")
+def full_batch_url(server: TestServer, template: Callable[[LogOrder], str]) -> Iterator[str]:
+    """All jobs of the table are running, and settled in one batch; nobody has analysed it."""
+    name = server.create_database("queue_plans", template=template("append"))
+    with db.connect(server.url(name)) as conn:
+        conn.execute(
+            "insert into milepost.jobs (channel, content, status, locked_until, taken, attempt) "
+            "select 'c', '{}', 'running', clock_timestamp() + interval '1 hour', n, 1 "
+            "from generate_series(1, %s) as n",
+            [MANY_JOBS],
+        )
+    yield server.url(name)
+    server.drop_database(name)
+
+
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+@pytest.mark.parametrize("name", MANY_NAMED)
+def test_a_large_batch_looks_each_job_up(full_batch_url: str, name: str, mode: str) -> None:
+    """A join without a lookup compares each job of the batch with each job of the table."""
+    with db.connect(full_batch_url) as conn:
+        conn.execute("select set_config('plan_cache_mode', %s, false)", [mode])
+        plans = Filled(conn, MANY_JOBS).plans(STATEMENTS[name], MANY_JOBS)
+    loops = [len(re.findall(r"\{NESTLOOP\s", plan)) for plan in plans]
+    # The parameters that a join passes to its inner side.
+    lookups = [len(re.findall(r":nestParams \(", plan)) for plan in plans]
+    array_searches = [
+        len(re.findall(r":indexqual \(\s*\{SCALARARRAYOPEXPR", plan)) for plan in plans
+    ]
+    assert sum(loops) + sum(array_searches) > 0
+    assert loops == lookups
+
+
+CHURN = """
+with put as (
+  insert into milepost.jobs (channel, content)
+  select 'c', '' from generate_series(1, %(jobs)s) returning id
+)
+select array_agg(id) from put
+"""
+DONE = "delete from milepost.jobs where id = any(%(ids)s)"
+WITH_DEAD_ENTRIES = {
+    "remembered take": "select * from milepost.take_from(array['c'], 1, '30 s', "
+    "array[0]::smallint[], array[clock_timestamp()], array[0]::bigint[], looks_before => true)",
+    "complete": "select milepost.complete(%(ids)s, %(attempts)s)",
+    "look": "select milepost.next_due()",
+}
+
+
+def test_dead_entries_that_a_snapshot_keeps_are_not_read_where_a_place_is_known(
+    server: TestServer, template: Callable[[LogOrder], str]
+) -> None:
+    """Also when the planner believes that the table is empty, because it was analysed while it held
+    only dead rows."""
+    name = server.create_database("queue_plans", template=template("append"))
+    with db.connect(server.url(name)) as holder, db.connect(server.url(name)) as conn:
+        holder.execute("begin isolation level repeatable read")
+        holder.execute("select count(*) from milepost.jobs")
+        for _ in range(10):
+            ids = one(conn.execute(CHURN, {"jobs": 3_000}).fetchone())[0]
+            conn.execute("select milepost.take_from(array['c'], 3000)")
+            conn.execute(DONE, {"ids": ids})
+        conn.execute("analyze milepost.jobs")
+        put = one(conn.execute(CHURN, {"jobs": 1}).fetchone())[0]
+        conn.execute("select milepost.take_from(array['c'], 1)")
+        queue = Filled(conn, 0)
+        for kind, statement in WITH_DEAD_ENTRIES.items():
+            assert queue.pages(statement) < 100, kind
+        assert queue.parameters()["ids"] == put
+        # So that this test can fail.
+        assert queue.pages("select * from milepost.take_from(array['c'], 1)") > 400
     server.drop_database(name)
 
 

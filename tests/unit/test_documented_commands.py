@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import typer
 
-from milepost.cli.commands import app_for
+from milepost.cli.app import app_for
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [

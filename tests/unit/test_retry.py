@@ -62,7 +62,7 @@ def test_no_delay_is_shorter_than_the_one_before(retry: Retry, number: int) -> N
         ({"limit": -1}, "limit is -1"),
         ({"first_seconds": -0.1}, "negative"),
         ({"longest_seconds": -0.1}, "negative"),
-        ({"factor": 0.9}, "factor at least 1"),
+        ({"factor": 0.9}, "factor must be at least 1"),
         ({"jitter": -0.1}, "jitter is -0.1"),
         ({"jitter": 1.1}, "jitter is 1.1"),
     ],

@@ -41,7 +41,7 @@ def test_a_figure_without_a_column_is_refused() -> None:
 def test_spark_tests_are_two_shares_and_other_files_one_each() -> None:
     first = [share_of(f"tests/pipeline/{path}::test_x") for path in ("test_a.py", "c/test_b.py")]
     second = [
-        share_of(f"tests/pipeline/test_{name}.py::x") for name in ("rebuild", "source_stream")
+        share_of(f"tests/pipeline/{path}.py::x") for path in ("rebuild/test_a", "source/test_b")
     ]
     assert [len(set(first)), len(set(second)), len({*first, *second})] == [1, 1, 2]
     assert share_of("tests/sql/test_a.py::test_x[1]") == "tests/sql/test_a.py"

@@ -1,9 +1,9 @@
-"""Checkpoints: where every consumer stands, moved only from where it is expected to be."""
+"""Checkpoints: the progress of every consumer. A store names the position that it expects."""
 
 from milepost.checkpoints.committer import CheckpointCommitter, Gap
 from milepost.checkpoints.memory import MemoryCheckpointStore
 from milepost.checkpoints.postgres import PostgresCheckpointStore, store_statement
-from milepost.checkpoints.store import Answer, Checkpoint, CheckpointKey, CheckpointStore
+from milepost.checkpoints.store import Answer, Checkpoint, CheckpointKey, CheckpointStore, columns
 
 __all__ = [
     "Answer",
@@ -14,5 +14,6 @@ __all__ = [
     "Gap",
     "MemoryCheckpointStore",
     "PostgresCheckpointStore",
+    "columns",
     "store_statement",
 ]

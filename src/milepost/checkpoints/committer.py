@@ -1,9 +1,9 @@
 """Store the contiguous position of messages that complete in any order, batched.
 
-The thinking is in `frontier`; this is the shell around it: a lock, a clock, a thread for the
-interval. The store is never called with the lock held that completions need, and by one thread
-at a time, so that positions reach it in order. A completion that finds another thread storing
-does not wait for it: that thread looks again before it leaves.
+The algorithm is in `frontier`; this module adds a lock, a clock and a thread for the interval.
+The store is called without the lock that completions need, and by one thread at a time, so that
+positions are stored in order. A completion does not wait for another thread that is storing: that
+thread checks again before it ends.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Condition, Lock, Thread
-from types import TracebackType
 
 from milepost.checkpoints.frontier import Frontier
 from milepost.errors import CommitterClosed
@@ -68,7 +67,7 @@ class CheckpointCommitter:
     def admit(self, timeout: float | None = None) -> int | None:
         """The next message's sequence, waiting for room; None if there is none in time.
 
-        Back-pressure sits here and not in `complete`: whoever closes the gap must get through.
+        Back-pressure is here and not in `complete`: a completion that closes the gap must not wait.
         """
         with self._changed:
             self._refuse_closed()
@@ -83,8 +82,8 @@ class CheckpointCommitter:
             return sequence
 
     def complete(self, position: Position, sequence: int) -> None:
-        """The message is done. Stores if that is due and nobody else is storing; raises what an
-        earlier store failed with in the background. After `close` nothing is stored any more."""
+        """The message is done. Stores if a store is due and no other thread is storing; raises the
+        error of an earlier store in the background. After `close` nothing is stored."""
         with self._changed:
             if self._frontier.complete(sequence, position):
                 if self._due_since is None:
@@ -97,28 +96,28 @@ class CheckpointCommitter:
             self._store_while_due()
 
     def flush(self) -> None:
-        """Store the contiguous position now, if it moved; raises if that fails, and keeps it
-        to be stored again."""
+        """Store the contiguous position now, if it moved; raises if that fails, and the position
+        is stored later."""
         self._refuse_closed()
         self._flush()
 
     def close(self) -> None:
-        """Stop the timer and store what is contiguous. Nothing re-arms afterwards. If the store
-        fails, closing once more tries it again."""
+        """Stop the timer and store the contiguous position. If the store fails, `close` can be
+        called again."""
         self._stop()
         with self._storing:
             self._store_frontier(is_last=True)
 
     def abandon(self) -> None:
-        """Stop without storing: the checkpoint is no longer ours to move."""
+        """Stop without storing: another instance has the checkpoint now."""
         with self._changed:
             self._is_abandoned = True
         self._stop()
-        with self._storing:  # a store that is under way comes to its end first
+        with self._storing:  # wait for a store that is running
             return
 
     def check(self) -> None:
-        """Raise what a store failed with in the background."""
+        """Raise the error of a store that failed in the background."""
         with self._changed:
             error, self._error = self._error, None
         if error is not None:
@@ -126,7 +125,7 @@ class CheckpointCommitter:
 
     @property
     def oldest_gap(self) -> Gap | None:
-        """The message that holds the checkpoint back, and for how long it has been in hand."""
+        """The message that holds the checkpoint back, and how long ago it was admitted."""
         with self._changed:
             sequence = self._frontier.oldest_gap
             if sequence is None:
@@ -141,12 +140,7 @@ class CheckpointCommitter:
     def __enter__(self) -> CheckpointCommitter:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def _flush(self) -> None:
@@ -155,7 +149,7 @@ class CheckpointCommitter:
         self._store_while_due()
 
     def _store_while_due(self) -> None:
-        """Looks again after each store: whoever completed meanwhile has left it to us."""
+        """Checks again after each store: completions in the meantime rely on this thread."""
         while self._is_due() and self._storing.acquire(blocking=False):
             try:
                 self._store_frontier()
@@ -163,8 +157,8 @@ class CheckpointCommitter:
                 self._storing.release()
 
     def _store_frontier(self, *, is_last: bool = False) -> None:
-        """With `_storing` held. Whether we may still store is asked with it in hand: a thread
-        may have waited for it while another closed the committer."""
+        """Called with `_storing` held. Whether storing is still allowed is checked under that lock:
+        another thread may have closed the committer while this one waited for it."""
         with self._changed:
             if self._is_abandoned or (self._is_closed and not is_last):
                 return
@@ -186,8 +180,8 @@ class CheckpointCommitter:
                 return False
             if not self._batch_size and not self._interval:
                 return True
-            # Completed since the last store, or stored by the next one: a gap that closes late
-            # lets many through at once that were counted before.
+            # Completed since the last store, or stored by the next one: when a gap closes late,
+            # many messages become storable that were counted before.
             completed = self._frontier.completed - self._completed_at_store
             storable = self._frontier.sequence - self._stored_sequence
             return bool(self._batch_size) and max(completed, storable) >= self._batch_size
@@ -195,8 +189,8 @@ class CheckpointCommitter:
     def _refuse_closed(self) -> None:
         if self._is_closed:
             raise CommitterClosed(
-                "The committer is closed: it admits and stores nothing more. Make a new one, "
-                "from the stored checkpoint."
+                "The committer is closed: it admits and stores nothing. Create a new one from the "
+                "stored checkpoint."
             )
 
     def _stop(self) -> None:
@@ -207,8 +201,8 @@ class CheckpointCommitter:
             self._timer.join()
 
     def _tick(self) -> None:
-        """Store at the interval until closed. A failure is kept for the next caller to see, and
-        tried again an interval later."""
+        """Store at the interval until closed. An error is kept for the next caller, and the store
+        is retried an interval later."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._is_closed, self._seconds_to_wait())

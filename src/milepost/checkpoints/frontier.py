@@ -1,8 +1,8 @@
 """From completions in any order to the contiguous position. Pure: no clock, lock or store.
 
 Messages are admitted in order and get a sequence, 1, 2, 3 ... They complete in any order; the
-frontier is the highest sequence up to which all have completed, and its message's position is
-what may be stored.
+frontier is the highest sequence up to which all have completed. The position of its message may be
+stored.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from milepost.records import Position
 
 @dataclass(slots=True)
 class Frontier:
-    """What is complete without a gap, and what waits above the first gap."""
+    """What is complete without a gap, and what is complete above the first gap."""
 
     admitted: int = 0
     sequence: int = 0
     position: Position | None = None
-    completed: int = 0  # all that ever completed, each counted once
+    completed: int = 0  # in total, each message counted once
     _waiting: dict[int, Position] = field(default_factory=dict)
 
     @property
     def pending(self) -> int:
-        """Admitted and not yet below the frontier: in hand, or complete above a gap."""
+        """Admitted and not yet below the frontier: not complete, or complete above a gap."""
         return self.admitted - self.sequence
 
     @property
@@ -37,7 +37,7 @@ class Frontier:
         return self.admitted
 
     def complete(self, sequence: int, position: Position) -> bool:
-        """Whether the frontier moved. A repeated or old sequence leaves no trace."""
+        """Whether the frontier moved. A repeated or old sequence has no effect."""
         if not 0 < sequence <= self.admitted:
             raise ValueError(
                 f"sequence {sequence} was never admitted (the last one was {self.admitted})."

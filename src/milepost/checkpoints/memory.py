@@ -10,7 +10,7 @@ from milepost.records import Position
 
 
 class MemoryCheckpointStore:
-    """Answers exactly as the SQL function does; forgets everything with the process."""
+    """Answers exactly like the SQL function; not persistent."""
 
     def __init__(self) -> None:
         self._checkpoints: dict[CheckpointKey, Checkpoint] = {}

@@ -1,32 +1,32 @@
-"""Checkpoints in PostgreSQL, stored by a statement in the transaction of the caller's effects."""
+"""Checkpoints in PostgreSQL, stored in the same transaction as the caller's effects."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from milepost import sql
-from milepost.checkpoints.store import Answer, Checkpoint, CheckpointKey
-from milepost.db import Statement, one, translated
+from milepost import db, sql
+from milepost.checkpoints.store import Answer, Checkpoint, CheckpointKey, columns
 from milepost.records import Position
 
 if TYPE_CHECKING:
-    from milepost.db import Connection
+    from collections.abc import Callable
+
+    from milepost.db import Connection, Statement
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresCheckpointStore:
-    """On a connection of the caller's: inside its transaction if one is open."""
+    """On the caller's connection: in its transaction, if one is open."""
 
     conn: Connection
     schema: str = sql.DEFAULT_SCHEMA
 
     def load(self, key: CheckpointKey) -> Checkpoint | None:
-        with translated(self.schema):
-            row = self.conn.execute(sql.query("checkpoint", self.schema), _of(key)).fetchone()
-        if row is None:
+        rows = db.fetch_all(self.conn, self.schema, "checkpoint", **_of(key))
+        if not rows:
             return None
-        transaction_id, position, epoch, owner = row
+        ((transaction_id, position, epoch, owner),) = rows
         return Checkpoint(Position(transaction_id, position), epoch, owner)
 
     def store(
@@ -41,14 +41,21 @@ class PostgresCheckpointStore:
         statement = store_statement(
             key, expected, new, schema=self.schema, epoch=epoch, owner=owner
         )
-        with translated(self.schema, who=self.conn):
-            row = one(self.conn.execute(*statement).fetchone())
-        return Answer(row[0])
+        with db.translated(self.schema, who=self.conn):
+            return Answer(db.one(self.conn.execute(*statement).fetchone())[0])
+
+    def first(self, key: CheckpointKey, start: Callable[[], Position], owner: str) -> Checkpoint:
+        """The stored one, or `start` if there is none. It is stored immediately, so that 'end'
+        means the end as of now, whenever the first message comes."""
+        if (found := self.load(key)) is not None:
+            return found
+        position = start()
+        self.store(key, None, position, owner=owner)
+        # This instance's, or that of an instance that was quicker.
+        return self.load(key) or Checkpoint(position)
 
     def reset(self, key: CheckpointKey, to: Position) -> None:
-        parameters = _of(key) | {"transaction_id": to.transaction_id, "position": to.position}
-        with translated(self.schema, who=self.conn):
-            self.conn.execute(sql.query("reset_checkpoint", self.schema), parameters)
+        db.run(self.conn, self.schema, "reset_checkpoint", **_of(key), **columns(to))
 
 
 def store_statement(
@@ -60,7 +67,7 @@ def store_statement(
     epoch: int = 0,
     owner: str | None = None,
 ) -> Statement:
-    """The store as a statement, for a transaction of whatever colour. Its one row holds the
+    """The store as a statement, for a sync or async transaction. It returns one row with the
     answer."""
     parameters = _of(key) | {
         "expected_transaction_id": expected.transaction_id if expected else None,
@@ -74,4 +81,4 @@ def store_statement(
 
 
 def _of(key: CheckpointKey) -> dict[str, Any]:
-    return {"processor": key.processor, "version": key.version, "segment": key.segment}
+    return key.parameters() | {"segment": key.segment}

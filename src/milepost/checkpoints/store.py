@@ -4,29 +4,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from milepost.records import Position
 
 
 class Answer(IntEnum):
-    """What became of a store. Whatever is not STORED has changed nothing."""
+    """The outcome of a store. Only STORED has changed something."""
 
     IGNORED = 0  # it is at the new position already
     STORED = 1
-    FURTHER = 2  # it is ahead of what was expected: a competing instance
-    OLDER = 3  # it is behind what was expected: somebody reset it
+    FURTHER = 2  # it is ahead of the expected position: a competing instance
+    OLDER = 3  # it is behind the expected position: it was reset
     FENCED = 4  # the claim's epoch is no longer the current one
-    MISSING = 5  # there is none, and one was expected
+    MISSING = 5  # there is no checkpoint, but one was expected
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointKey:
-    """Whose checkpoint it is: a processor's, or one segment's of it."""
+    """The processor, or the segment of a processor, that a checkpoint belongs to."""
 
     processor: str
     version: int = 1
     segment: int = 0
+
+    def parameters(self) -> dict[str, Any]:
+        """The processor, as the parameters of a query."""
+        return {"processor": self.processor, "version": self.version}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +42,13 @@ class Checkpoint:
     owner: str | None = None
 
 
+def columns(position: Position) -> dict[str, Any]:
+    """A position, as the parameters of a query."""
+    return {"transaction_id": position.transaction_id, "position": position.position}
+
+
 class CheckpointStore(Protocol):
-    """Two real ones: PostgreSQL's, and one in memory for users' unit tests."""
+    """There are two: PostgreSQL, and memory for users' unit tests."""
 
     def load(self, key: CheckpointKey) -> Checkpoint | None: ...
 
@@ -56,5 +65,5 @@ class CheckpointStore(Protocol):
         ...
 
     def reset(self, key: CheckpointKey, to: Position) -> None:
-        """Put the checkpoint anywhere, back as well; the one way to rewind."""
+        """Set the checkpoint to any position, forward or back; the only way to rewind."""
         ...

@@ -7,10 +7,10 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    # A script starts its background processes with SIGINT ignored. Someone who sends one of our
-    # commands that signal wants it to end, however it was started.
+    # A script starts its background processes with SIGINT ignored. Our commands must end on that
+    # signal however they were started.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    # Imported here, so that a writer of the demo does not load what it never prints with.
-    from milepost.cli.commands import app_for
+    # Imported here, so that a writer of the demo does not load what it does not need.
+    from milepost.cli.app import app_for
 
     app_for(sys.argv[1:])(prog_name="milepost")

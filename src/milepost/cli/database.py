@@ -20,18 +20,15 @@ def open_log(url: str | None, schema: str) -> Milepost:
 
 
 def say_embedded(directory: Path, tell: Callable[[str], None] = say) -> None:
-    """Once a command, so that nobody takes an empty database for his own. Those who ask for the
-    embedded server know."""
+    """Once per command, so that nobody mistakes the empty embedded database for their own. Not
+    said if MILEPOST_EMBEDDED asks for it."""
     refuse_embedded(os.environ)
-    if not is_embedded_wanted(os.environ):
-        tell(embedded_remark(directory))
-
-
-def embedded_remark(directory: Path) -> str:
+    if is_embedded_wanted(os.environ):
+        return
     state = "empty" if "MILEPOST_URL" in os.environ else "not set"
     unread = unread_names(os.environ)
     also = f" ({', '.join(unread)}: set, but not read)" if unread else ""
-    return (
+    tell(
         f"MILEPOST_URL is {state}{also}: using the embedded PostgreSQL in {directory.resolve()}. "
         "To use a server, set MILEPOST_URL=postgresql://user@host/database"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from typing import Any, ClassVar
+from typing import Any
 
 import psycopg
 import typer
@@ -13,19 +13,13 @@ from typer.core import TyperGroup
 
 from milepost.errors import MilepostError, NotPermitted
 
-# What a role must be allowed to do for a command, unless the statement that failed knows better.
+# The activity that a command needs, unless the failed statement names one.
 _ACTIVITIES = {"append": "append", "read": "read", "status": "metrics", "doctor": "metrics"}
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 
-class Failed(MilepostError):
-    """A command failed in a way that has an exit code of its own."""
-
-    exit_code: ClassVar[int]
-
-
 class FailureGroup(TyperGroup):
-    """Runs a command; `--debug` lets errors through with their traceback."""
+    """Runs a command and reports its error; with `--debug`, with a traceback."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -37,7 +31,7 @@ class FailureGroup(TyperGroup):
                 traceback.print_exception(error)
             else:
                 typer.echo(f"error: {in_one_line(error)}", err=True)
-            raise typer.Exit(error.exit_code if isinstance(error, Failed) else 1) from error
+            raise typer.Exit(getattr(error, "exit_code", 1)) from error
         except KeyboardInterrupt as interrupt:
             raise typer.Exit(INTERRUPTED) from interrupt
         except BrokenPipeError:
@@ -46,7 +40,7 @@ class FailureGroup(TyperGroup):
 
 
 def in_one_line(error: Exception) -> str:
-    """An error of the server says what and what to do in separate fields; libpq in lines."""
+    """The server sends message, detail and hint as separate fields; libpq sends lines."""
     if isinstance(error, psycopg.Error) and error.diag.message_primary:
         parts = [error.diag.message_primary, error.diag.message_detail, error.diag.message_hint]
         return " ".join(". ".join(part.rstrip(".") for part in parts if part).split())
@@ -55,6 +49,6 @@ def in_one_line(error: Exception) -> str:
 
 
 def _forget_stdout() -> None:
-    """Whoever read our output has what it wanted (`milepost read | head -1`). What is still
-    buffered must not fail once more when the interpreter flushes it at its end."""
+    """The reader of our output has closed it (`milepost read | head -1`). What is still buffered
+    must not fail again when the interpreter flushes it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

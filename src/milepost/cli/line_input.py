@@ -1,14 +1,11 @@
-"""Lines from a file or a pipe, in batches that do not wait for what may never come."""
+"""Lines from a file or a pipe, in batches that are passed on when the input pauses."""
 
 from __future__ import annotations
 
 import os
 import select
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # Long enough for batches to fill while a program writes, short enough for `read --follow |
 # append` to pass a single message on.
@@ -23,8 +20,8 @@ class Line:
 
 
 def line_batches(source: int, max_lines: int | None) -> Iterator[list[Line]]:
-    """The lines that are not blank, at most `max_lines` at once, fewer where the input pauses;
-    without `max_lines`, all of them at once."""
+    """The lines that are not blank, at most `max_lines` per batch, fewer when the input pauses;
+    without `max_lines`, all of them in one batch."""
     batch: list[Line] = []
     number = 0
     for text in _lines(source):
@@ -41,7 +38,7 @@ def line_batches(source: int, max_lines: int | None) -> Iterator[list[Line]]:
 
 
 def _lines(source: int) -> Iterator[bytes | None]:
-    """Every line without its end; None where the input pauses."""
+    """Every line without its line break; None when the input pauses."""
     rest = b""
     for chunk in _chunks(source):
         if chunk is None:

@@ -1,4 +1,4 @@
-"""What a long-running command writes to stderr: lines of text, or of JSON."""
+"""What a long-running command writes to stderr: text lines or JSON lines."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from milepost.errors import MilepostError
 
 LogFormat: TypeAlias = Literal["text", "json"]
 _TEXT = "%(asctime)s %(levelname)s %(name)s %(message)s"
-# A placeholder of a message, and the name it is given: `job=%s`.
+# A placeholder in a message, with its name if it has one: `job=%s`.
 _PLACEHOLDER = re.compile(r"(?:(\w+)=)?%(?:%|[-#0 +]*\d*(?:\.\d+)?[a-zA-Z])")
 log = logging.getLogger("milepost")
 
 
 class JsonFormatter(logging.Formatter):
-    """One line each, whatever the message holds; a traceback is a field of it."""
+    """Every record is one line, whatever the message contains; a traceback is a field."""
 
     def format(self, record: logging.LogRecord) -> str:
         document = {
@@ -41,7 +41,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def fields(record: logging.LogRecord) -> dict[str, Any]:
-    """The values that the message names (`job=%s`), as they were given to it."""
+    """The values that have a name in the message (`job=%s`), unformatted."""
     if not isinstance(record.msg, str) or not isinstance(record.args, tuple):
         return {}
     found = [m for m in _PLACEHOLDER.finditer(record.msg) if not m.group().endswith("%%")]
@@ -61,11 +61,11 @@ def set_up_logging(level: str, log_format: LogFormat) -> None:
 
 @contextmanager
 def failures_logged() -> Iterator[None]:
-    """Write the error that ends the command to the log too: some people read only the log."""
+    """Write the error that ends the command to the log too: some users read only the log."""
     try:
         yield
     except (MilepostError, psycopg.Error) as error:
-        # With its traceback only for who debugs, as on a terminal.
+        # With its traceback only at level debug, as on a terminal.
         trace = error if log.isEnabledFor(logging.DEBUG) else None
         log.log(logging.ERROR, "%s", in_one_line(error), exc_info=trace)
         raise typer.Exit(1) from error

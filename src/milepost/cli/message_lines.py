@@ -1,50 +1,37 @@
-"""A message as a line of JSON, in both directions. What `read` writes, `append` accepts."""
+"""A message as a JSON line, in both directions: `append` accepts what `read` writes."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 import orjson
 
 from milepost.errors import InvalidMessage
-from milepost.records import Message, RawMessage
+from milepost.records import Message, RawMessage, RecordedMessage
 
-if TYPE_CHECKING:
-    from milepost.records import RecordedMessage
-
-# The log gives these anew.
+# The log assigns new values to these.
 _IGNORED = {"position", "recorded_at"}
 _FIELDS = {"type", "data", "key", "topic", "metadata", "id"}
 
 
-@dataclass(frozen=True, slots=True)
-class Defaults:
-    """What a line that does not name them gets."""
-
-    type: str | None = None
-    topic: str | None = None
-    key: str | None = None
-
-
-def message_from(line: bytes, defaults: Defaults) -> Message:
-    fields = _fields(line)
-    given: dict[str, Any] = {n: fields[n] for n in ("topic", "metadata") if n in fields}
+def message_from(line: bytes, defaults: Mapping[str, str]) -> Message:
+    """`defaults` are for the fields that the line does not have."""
+    fields = {**defaults, **_fields(line)}
+    if fields.get("type") is None:
+        raise InvalidMessage(
+            "type", "is missing: add it to the line, or pass --type for all lines."
+        )
     if "id" in fields:
-        given["id"] = _uuid(fields["id"])
-    if "topic" not in given and defaults.topic is not None:
-        given["topic"] = defaults.topic
-    kind = fields.get("type", defaults.type)
-    if kind is None:
-        raise InvalidMessage("type", "is missing: name it in the line, or for all with --type.")
-    return Message(kind, fields["data"], key=fields.get("key", defaults.key), **given)
+        fields["id"] = _uuid(fields["id"])
+    return Message(**fields)
 
 
 def line_from(message: RecordedMessage) -> bytes:
-    """One that was not decoded as it was written."""
+    """A message that was not decoded is written as it is stored."""
     data: Any = message.data
     metadata: Any = message.metadata
     recorded_at: datetime | str = message.recorded_at.astimezone(UTC)
@@ -67,7 +54,7 @@ def line_from(message: RecordedMessage) -> bytes:
 
 
 def _on_one_line(written: bytes) -> orjson.Fragment:
-    """JSON has line breaks between its parts only, never within a text."""
+    """JSON has line breaks only between tokens, never inside a string."""
     return orjson.Fragment(written.replace(b"\n", b" ").replace(b"\r", b" "))
 
 
@@ -78,14 +65,14 @@ def _fields(line: bytes) -> dict[str, Any]:
     unknown = sorted(fields.keys() - _FIELDS - _IGNORED)
     if unknown:
         known = ", ".join(sorted(_FIELDS))
-        raise InvalidMessage("the line", f"has an unknown field {unknown[0]!r}; known are {known}.")
+        raise InvalidMessage(
+            "the line", f"has an unknown field {unknown[0]!r}; known fields: {known}."
+        )
     if "data" not in fields:
         raise InvalidMessage("data", "is missing.")
-    # As in SQL, null stands for a field that was left out; a key of null is no key.
-    optional = ("topic", "metadata", "id")
-    return {
-        name: value for name, value in fields.items() if value is not None or name not in optional
-    }
+    # As in SQL, null means that a field is not set; with a null key, a message has no key.
+    unset = {name for name in ("topic", "metadata", "id") if fields.get(name) is None}
+    return {name: fields[name] for name in fields.keys() - _IGNORED - unset}
 
 
 def _parsed(line: bytes) -> Any:
@@ -93,7 +80,7 @@ def _parsed(line: bytes) -> Any:
     try:
         return json.loads(line.decode())
     except json.JSONDecodeError as exc:
-        # Without its own idea of the line: every line is its line 1.
+        # Without the line number of the parser: it is always 1.
         raise InvalidMessage("the line", f"is not JSON: {exc.msg} at {exc.colno}.") from exc
     except (ValueError, RecursionError) as exc:
         raise InvalidMessage("the line", f"is not JSON: {exc}.") from exc

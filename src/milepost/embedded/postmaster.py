@@ -1,7 +1,7 @@
-"""The server process: whether it runs, starting it, stopping it.
+"""The server process: its status, starting it, stopping it.
 
-`postmaster.pid` alone tells nothing: after a kill or a reboot it names a process that is gone,
-or by now some other program. What answers on the socket in a private directory is the server.
+`postmaster.pid` alone is not reliable: after a kill or a reboot it names a process that has ended,
+or another program. The process that answers on the socket in a private directory is the server.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import CompletedProcess
 
 from milepost.embedded import socket_place
 from milepost.embedded.account import Account
@@ -26,13 +27,9 @@ _DEFAULTS: Mapping[str, str] = {
     "timezone": "UTC",
     "log_timezone": "UTC",
 }
-# What keeps strangers out, and what our URL says, is not a matter of settings.
-_FIXED = frozenset(
-    {"listen_addresses", "port", "unix_socket_directories", "unix_socket_permissions"}
-)
-# Long, because crash recovery replays up to max_wal_size, and pg_ctl gives up after a minute.
+# Long, because crash recovery replays up to max_wal_size; the default of pg_ctl is a minute.
 _WAIT_SECONDS = 600
-# After the postmaster was killed its children end by themselves, but not at once.
+# After the postmaster was killed its children end by themselves, but not immediately.
 _ORPHANS_SECONDS = 30
 _ORPHANS_REMAIN = "pre-existing shared memory block"
 _POLL_SECONDS = 0.05
@@ -58,7 +55,7 @@ class Postmaster:
 
     @property
     def log(self) -> Path:
-        # In the data directory, the one place the account can always write to.
+        # In the data directory, because the account can always write there.
         return self.data / "postgres.log"
 
     def status(self, pg_isready: Path) -> Status:
@@ -66,7 +63,7 @@ class Postmaster:
         if found is None:
             return Status.STOPPED
         if found.socket_directory is not None and found.socket_directory.exists():
-            # A stale file may name a directory under /tmp that a stranger made meanwhile.
+            # A stale file may name a directory under /tmp that another user has created since.
             self.account.require_private(found.socket_directory)
             answer = _ask(pg_isready, found.socket_directory)
             if answer is not Status.STOPPED:
@@ -80,7 +77,7 @@ class Postmaster:
             if time.monotonic() > deadline:
                 raise EmbeddedError(
                     f"the server in {self.data} runs but does not answer on its socket; stop it "
-                    f"and start again. Its log, {self.log}, ends with:\n{self._log_end()}"
+                    f"and start it again. Its log, {self.log}, ends with:\n{self._log_end()}"
                 )
             time.sleep(_POLL_SECONDS)
         return status
@@ -100,13 +97,13 @@ class Postmaster:
 
     def stop(self, pg_ctl: Path) -> None:
         found = self.pid_file()
-        wait = f"--timeout={_WAIT_SECONDS}"
-        done = self.account.run(pg_ctl, "stop", "--mode=fast", "--wait", wait, "-D", self.data)
+        done = self._run(pg_ctl, "stop", "--mode=fast")
         if done.returncode:
             raise EmbeddedError(f"the server in {self.data} did not stop: {done.stdout.strip()}")
-        if found is not None and found.socket_directory is not None:
-            with suppress(OSError):  # empty now, unless someone keeps things there: then it stays
-                socket_place.forget(found.socket_directory, self.data)
+        directory = None if found is None else found.socket_directory
+        if directory is not None and directory != self.data:
+            with suppress(OSError):  # it stays if it has other files
+                directory.rmdir()
 
     def pid_file(self) -> PidFile | None:
         try:
@@ -117,19 +114,21 @@ class Postmaster:
             raise EmbeddedError(f"{self.data} belongs to another account: {exc}") from exc
         if not lines[0]:
             return None
-        # The fifth line is the socket's directory, written a moment after the first.
+        # The fifth line is the socket's directory; it is written shortly after the first.
         directory = Path(lines[4]) if len(lines) > 4 and lines[4] else None
         return PidFile(abs(int(lines[0])), directory)
 
     def _try_start(self, pg_ctl: Path, options: str) -> str | None:
         """None, or why the server did not start."""
         logged = self.log.stat().st_size if self.log.exists() else 0
-        wait = f"--timeout={_WAIT_SECONDS}"
-        start = ("start", "--wait", wait, "-D", self.data, "-l", self.log, "-o", options)
-        done = self.account.run(pg_ctl, *start)
+        done = self._run(pg_ctl, "start", "-l", self.log, "-o", options)
         if done.returncode == 0:
             return None
         return f"{done.stdout.strip()}\n{self.log} ends with:\n{self._log_end(logged)}"
+
+    def _run(self, pg_ctl: Path, *arguments: str | Path) -> CompletedProcess[str]:
+        wait = f"--timeout={_WAIT_SECONDS}"
+        return self.account.run(pg_ctl, *arguments, "--wait", wait, "-D", self.data)
 
     def _log_end(self, start: int = 0) -> str:
         if not self.log.exists():
@@ -140,11 +139,11 @@ class Postmaster:
         return "\n".join(text.splitlines()[-_LOG_LINES:])
 
     def _is_alive(self, pid: int) -> bool | None:
-        """Whether this process is a server of this data; None where the system does not tell."""
+        """Whether this process is a server of this data; None if the system does not say."""
         if not Path("/proc/self/cwd").exists():
             return None
         try:
-            # Every PostgreSQL process lives in its data directory; a zombie lives nowhere.
+            # A PostgreSQL process has its data directory as working directory; a zombie has none.
             return Path(f"/proc/{pid}/cwd").samefile(self.data)
         except FileNotFoundError:
             return False
@@ -152,10 +151,10 @@ class Postmaster:
             return None
 
     def _remove_recycled(self, lock_file: Path) -> None:
-        # PostgreSQL takes any process of its account for the owner of its lock files, and would
-        # not start until that process ends: an ordinary program that got the pid after a
-        # reboot, or a zombie that nobody reaps. Without the file it still looks for processes
-        # attached to its shared memory, so orphans of a killed server are not overlooked.
+        # PostgreSQL assumes that the process with the pid in its lock files is a server, if it has
+        # the same account, and does not start until that process ends. It may be another program
+        # that got the pid after a reboot, or a zombie. Without the file PostgreSQL still checks for
+        # processes attached to its shared memory, so it detects the children of a killed server.
         try:
             pid = abs(int(lock_file.read_bytes().split(b"\n", 1)[0]))
         except (FileNotFoundError, ValueError):
@@ -165,7 +164,7 @@ class Postmaster:
 
 
 def _ask(pg_isready: Path, directory: Path) -> Status:
-    # As ourselves: the question is whether we can connect.
+    # With our own account: the question is whether we can connect.
     us = Account(os.geteuid(), os.getegid())
     place = ("-h", directory, "-p", str(socket_place.PORT), "-U", "postgres", "-d", "postgres")
     code = us.run(pg_isready, "--timeout=10", *place).returncode
@@ -174,14 +173,15 @@ def _ask(pg_isready: Path, directory: Path) -> Status:
 
 def _options(directory: Path, settings: Mapping[str, str]) -> str:
     """The server's command line. fsync, full_page_writes, synchronous_commit: on by default."""
-    fixed = sorted(_FIXED & {name.lower() for name in settings})
-    if fixed:
-        raise EmbeddedError(f"the embedded server does not allow setting {', '.join(fixed)}")
+    # Settings that protect the server or that our URL depends on cannot be changed.
     ours = {
         "listen_addresses": "",
         "port": str(socket_place.PORT),
         "unix_socket_directories": '"{}"'.format(str(directory).replace('"', '""')),
         "unix_socket_permissions": "0700",
     }
+    fixed = sorted(ours.keys() & {name.lower() for name in settings})
+    if fixed:
+        raise EmbeddedError(f"the embedded server does not allow setting {', '.join(fixed)}")
     merged = {**_DEFAULTS, **settings, **ours}
     return shlex.join(part for name, value in merged.items() for part in ("-c", f"{name}={value}"))

@@ -1,4 +1,4 @@
-"""The embedded server as its user sees it: a directory, and a URL once it is started."""
+"""The embedded server for its users: a directory, and a URL when it is started."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from milepost.errors import EmbeddedError
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedServer:
-    """A PostgreSQL whose data live in `directory`, shared by every process that names it.
+    """A PostgreSQL with its data in `directory`, shared by every process that uses this directory.
 
-    It outlives the process that started it, until `stop`. `settings` count for the process
-    that really starts it; a server that runs already keeps its own. `programs` is the directory
-    of an installed PostgreSQL of that version, to use instead of the wheel's.
+    It continues to run after the process that started it, until `stop`. `settings` apply if this
+    process starts the server; a server that is already running keeps its own. `programs` is the
+    directory of an installed PostgreSQL of that version, to use instead of the wheel's.
     """
 
     directory: Path = Path(".milepost")
@@ -30,11 +30,11 @@ class EmbeddedServer:
     programs: Path | None = None
 
     def __post_init__(self) -> None:
-        # Resolved now: the same server must be meant after the process changes its directory.
+        # Resolved now: it must stay the same server if the process changes its directory.
         object.__setattr__(self, "directory", Path(self.directory).resolve())
 
     def start(self) -> str:
-        """Start the server unless it runs, with an empty database the first time; its URL."""
+        """Start the server if it is not running; returns its URL. A new database is empty."""
         found = cluster.find(self.directory)
         if found is not None:
             cluster.require_version(found, self.version)
@@ -44,7 +44,7 @@ class EmbeddedServer:
         with self._locked():
             self._start_locked()
         if (url := self.url()) is None:
-            raise EmbeddedError(f"the server in {self.directory} was stopped as it had started")
+            raise EmbeddedError(f"the server in {self.directory} was stopped right after its start")
         return url
 
     def stop(self) -> bool:
@@ -69,7 +69,7 @@ class EmbeddedServer:
         return socket_place.url(found.socket_directory, database)
 
     def is_running(self) -> bool:
-        """Whether the server accepts connections, now."""
+        """Whether the server accepts connections now."""
         return self.url() is not None
 
     def bin(self, program: str) -> Path:
@@ -106,9 +106,9 @@ class EmbeddedServer:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Protects creating, starting and stopping from other processes doing the same.
+        """Prevents concurrent creating, starting and stopping by other processes.
 
-        The kernel releases it when its holder dies, and the server does not inherit it.
+        The kernel releases the lock when its holder dies, and the server does not inherit it.
         """
         path = self.directory / "lock"
         try:

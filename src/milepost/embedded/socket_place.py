@@ -1,4 +1,4 @@
-"""Where the server's unix socket lies: in its data directory, or in a private one if it must."""
+"""The directory of the server's Unix socket: its data directory, or a private one if needed."""
 
 from __future__ import annotations
 
@@ -20,15 +20,11 @@ def directory_for(data: Path, account: Account) -> Path:
     """A directory for the socket that only the account (and root) can enter."""
     directory = data if _fits(data) else _temporary(data, account)
     if not _fits(directory):
-        raise EmbeddedError(f"{directory} is too long for a socket's path: set TMPDIR to a shorter")
+        raise EmbeddedError(
+            f"{directory} is too long for a socket path: set TMPDIR to a shorter one"
+        )
     account.make_private_directory(directory)
     return directory
-
-
-def forget(directory: Path, data: Path) -> None:
-    """Remove the directory of a stopped server's socket, unless it is the data's own."""
-    if directory != data:
-        directory.rmdir()
 
 
 def lock_file(directory: Path) -> Path:
@@ -41,7 +37,7 @@ def url(directory: Path, database: str) -> str:
 
 
 def _fits(directory: Path) -> bool:
-    # libpq and the server both take a comma for the end of one directory and the next one.
+    # libpq and the server both treat a comma as a separator between directories.
     return len(os.fsencode(directory / f".s.PGSQL.{PORT}")) <= _LONGEST_BYTES and (
         "," not in str(directory)
     )

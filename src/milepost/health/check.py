@@ -1,40 +1,51 @@
-"""What a check answers, and the limits beyond which something is a problem."""
+"""The result of a check, and the limits beyond which something is a problem."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from milepost.log.diagnosis import Area, Problem
 
 State: TypeAlias = Literal["ok", "problem", "unknown"]
-# So many of one kind are told one by one; the rest in one line.
+# This many of one kind are reported one by one; the rest in one line.
 TOLD = 5
+
+
+T = TypeVar("T")
+
+
+def _limit(default: T, help_: str) -> T:
+    """A limit with the help text of the doctor's option for it."""
+    limit: T = field(default=default, metadata={"help": help_})
+    return limit
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What is still fine. Ages in seconds."""
+    """What is still healthy. A value beyond its limit is a problem."""
 
-    warn_seconds: float = 10.0  # the horizon is held, somebody waits for a lock
-    lag_seconds: float = 300.0  # the oldest message that a processor or pipeline has not handled
-    silent_seconds: float = 120.0  # without a report of one that runs
-    claim_seconds: float = 10.0  # a segment that no instance has claimed while some run
-    late_seconds: float = 60.0  # scheduled jobs and expired locks that nobody looked after
-    due_seconds: float = 3600.0  # a job that is ready and nobody takes
-    dead_jobs: int = 0
-    schedule_seconds: float = 60.0  # a tick that is overdue
-    sequence_percent: float = 75.0  # of the values that a sequence, or the cluster, can give
-    dead_rows: int = 10_000_000  # in one table: vacuum does not keep up
-    disk_gb: float = 100.0  # all tables and indexes of the schema
-    look_seconds: float = 30.0  # one look of the doctor's own
+    warn_seconds: float = _limit(10.0, "The horizon is held, or a lock is waited for, this long.")
+    lag_seconds: float = _limit(300.0, "A processor or pipeline is this far behind.")
+    silent_seconds: float = _limit(120.0, "A running one has not reported for this long.")
+    claim_seconds: float = _limit(10.0, "A segment is unclaimed this long while instances run.")
+    late_seconds: float = _limit(60.0, "Scheduled jobs or expired locks are overdue this long.")
+    due_seconds: float = _limit(3600.0, "A job is due and not taken for this long.")
+    dead_jobs: int = _limit(0, "More jobs than this are dead.")
+    schedule_seconds: float = _limit(60.0, "A schedule is overdue by this long.")
+    sequence_percent: float = _limit(
+        75.0, "This much of a sequence, or of transaction ids, is used."
+    )
+    dead_rows: int = _limit(10_000_000, "Vacuum has more rows than this to remove from one table.")
+    disk_gb: float = _limit(100.0, "The schema uses more disk than this.")
+    look_seconds: float = _limit(30.0, "A check takes longer than this; its result is unknown.")
     ignored: frozenset[str] = frozenset()  # processors, pipelines and channels
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One area: what it is like, in a line, and what is wrong with it."""
+    """One area: its state in one line, and its problems."""
 
     name: Area | Literal["wake-up"]
     detail: str

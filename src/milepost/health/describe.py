@@ -1,46 +1,43 @@
-"""The server, the log and its horizon in a line each, with what is wrong with them."""
+"""The server, the log and its horizon in a line each, with their problems."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from milepost.health.check import Check, Limits
 from milepost.words import count, duration
 
 if TYPE_CHECKING:
-    from milepost.log.diagnosis import Diagnosis
+    from collections.abc import Iterator
+
+    from milepost.log.diagnosis import Area, Diagnosis
 
 
 def log_checks(diagnosis: Diagnosis, limits: Limits) -> list[Check]:
     problems = diagnosis.problems(limits.warn_seconds)
     return [
-        Check(check.name, check.detail, tuple(p for p in problems if p.area == check.name))
-        for check in _facts(diagnosis)
+        Check(name, detail, tuple(problem for problem in problems if problem.area == name))
+        for name, detail in _details(diagnosis)
     ]
 
 
-def _facts(diagnosis: Diagnosis) -> list[Check]:
+def _details(diagnosis: Diagnosis) -> Iterator[tuple[Area | Literal["wake-up"], str]]:
     server = diagnosis.server
     standby = ", a standby" if server.is_standby else ""
-    place = f"PostgreSQL {server.version}, database {server.database}{standby}"
-    facts = [Check("server", place), Check("schema", _schema(diagnosis))]
+    yield "server", f"PostgreSQL {server.version}, database {server.database}{standby}"
+    yield "schema", _schema(diagnosis)
     if not diagnosis.fits:
-        return facts
-    notifying = f"notifications are {'on' if server.is_notifying else 'off: readers poll'}"
-    # A log that cannot be read here has no horizon; that is said of the log, or of the server.
-    horizon = [] if diagnosis.refusal else [Check("horizon", _horizon(diagnosis))]
-    return [
-        *facts,
-        Check("log", _log(diagnosis)),
-        *horizon,
-        Check("locks", _locks(diagnosis)),
-        Check("wake-up", notifying),
-    ]
+        return
+    yield "log", _log(diagnosis)
+    if not diagnosis.refusal:  # else there is no horizon; the check of the log or server says so
+        yield "horizon", _horizon(diagnosis)
+    yield "locks", _locks(diagnosis)
+    yield "wake-up", f"notifications are {'on' if server.is_notifying else 'off: readers poll'}"
 
 
 def _schema(diagnosis: Diagnosis) -> str:
     if diagnosis.migration is None:
-        return f"{diagnosis.schema} is not there"
+        return f"{diagnosis.schema} does not exist"
     order = f", {diagnosis.contents.order} order" if diagnosis.contents else ""
     return f"{diagnosis.schema} at migration {diagnosis.migration}{order}"
 
@@ -48,7 +45,7 @@ def _schema(diagnosis: Diagnosis) -> str:
 def _log(diagnosis: Diagnosis) -> str:
     contents = diagnosis.contents
     if contents is None:
-        return "not known"
+        return "unknown"
     if contents.newest is None or contents.newest_age_seconds is None:
         return "no messages"
     about = "" if contents.is_exact else "about "
@@ -59,7 +56,7 @@ def _log(diagnosis: Diagnosis) -> str:
 
 def _horizon(diagnosis: Diagnosis) -> str:
     if diagnosis.horizon is None:
-        return "not known"
+        return "unknown"
     position = diagnosis.horizon.position
     if not diagnosis.holders:
         return f"{position}, not held"
@@ -70,7 +67,7 @@ def _horizon(diagnosis: Diagnosis) -> str:
 def _locks(diagnosis: Diagnosis) -> str:
     waiting = diagnosis.waiting
     if not waiting:
-        return "nobody waits"
+        return "no session waits"
     longest = duration(waiting[0].waited_seconds or 0.0)
     verb = "waits" if len(waiting) == 1 else "wait"
     return f"{count(len(waiting), 'session')} {verb}, for up to {longest}"

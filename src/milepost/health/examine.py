@@ -1,33 +1,33 @@
-"""Look at everything, each part for itself: what cannot be seen is unknown, and stops nothing."""
+"""Run all checks independently: one that cannot be run is unknown, and does not stop the rest."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from milepost import sql
+from milepost import db, sql
 from milepost.health import followers, jobs, storage
 from milepost.health.check import Check, Limits
 from milepost.health.describe import log_checks
-from milepost.log.diagnosis import Unseen, diagnose
-from milepost.log.seeing import see
+from milepost.health.storage import SequenceStatus, TableStatus
+from milepost.log.diagnose import Viewer, diagnose
 from milepost.pipeline.admin import list_pipelines
 from milepost.processors.admin import list_processors
+from milepost.queue.schedules.admin import list_schedules
 
 if TYPE_CHECKING:
     from milepost.db import Connection
     from milepost.health.jobs import Queue
     from milepost.log.diagnosis import Area, Diagnosis, Problem
 
-# How far behind, not by how many: the oldest message is enough.
+# Only the age of the lag is needed, not its size: the oldest message is enough.
 OLDEST = 1
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was found. Where the schema does not fit this code, that is all there is to know."""
+    """The results. If the schema does not fit this code, there are no others."""
 
     diagnosis: Diagnosis
     checks: list[Check]
@@ -41,21 +41,19 @@ class Report:
 def examine(
     conn: Connection, schema: str = sql.DEFAULT_SCHEMA, limits: Limits | None = None
 ) -> Report:
-    """Raises only where nothing can be seen at all."""
-    given = limits or Limits()
-    diagnosis = diagnose(conn, schema, given.look_seconds)
-    checks = log_checks(diagnosis, given)
+    """Raises only if nothing can be checked."""
+    limits = limits or Limits()
+    diagnosis = diagnose(conn, schema, limits.look_seconds)
+    checks = log_checks(diagnosis, limits)
     if not diagnosis.fits:
         return Report(diagnosis, checks)
-    examination = Examination(conn, schema, diagnosis.server.username, given)
+    username = diagnosis.server.username
+    examination = Examination(conn, schema, username, limits.look_seconds, limits)
     return Report(diagnosis, [*checks, *examination.checks()], examination.queue)
 
 
 @dataclass(slots=True)
-class Examination:
-    conn: Connection
-    schema: str
-    username: str
+class Examination(Viewer):
     limits: Limits
     queue: Queue | None = field(default=None, init=False)
 
@@ -70,50 +68,41 @@ class Examination:
             self._check("disk", self._disk),
         ]
 
-    def _check(self, area: Area, look: Callable[[], Check]) -> Check:
-        seen, unseen = self._see(area, look)
-        return seen or Check(area, "not known", (unseen.problem(),) if unseen else ())
+    def _check(self, area: Area, look: Callable[[Connection, str], Check]) -> Check:
+        return self.see(area, look) or self._unknown(area)
 
-    def _see(self, area: Area, look: Callable[[], T]) -> tuple[T | None, Unseen | None]:
-        seen, why = see(self.conn, self.schema, self.username, look, self.limits.look_seconds)
-        return seen, None if why is None else Unseen(area, why.reason, why.remedy)
+    def _unknown(self, area: Area) -> Check:
+        first = next(problem for problem in self.unseen if problem.area == area)
+        return Check(area, "unknown", (first,))
 
-    def _processors(self) -> Check:
-        found = list_processors(self.conn, self.schema, count_up_to=OLDEST)
+    def _processors(self, conn: Connection, schema: str) -> Check:
+        found = list_processors(conn, schema, count_up_to=OLDEST)
         return followers.processors_check(found, self.limits)
 
-    def _pipelines(self) -> Check:
-        found = list_pipelines(self.conn, self.schema, count_up_to=OLDEST)
+    def _pipelines(self, conn: Connection, schema: str) -> Check:
+        found = list_pipelines(conn, schema, count_up_to=OLDEST)
         return followers.pipelines_check(found, self.limits)
 
     def _claims(self) -> Check:
-        """Looked at more than once, each time in a transaction of its own."""
-        unseen: list[Unseen] = []
-
-        def look() -> list[followers.UnfilledClaim]:
-            seen, why = self._see(
-                "claims", lambda: followers.unfilled_claims(self.conn, self.schema)
-            )
-            unseen.extend([] if why is None else [why])
-            return seen or []
-
-        found = followers.lasting_claims(look, self.limits.claim_seconds)
-        if unseen:
-            return Check("claims", "not known", (unseen[0].problem(),))
+        """Read more than once, each time in its own transaction."""
+        found = followers.lasting_claims(
+            lambda: self.see("claims", followers.unfilled_claims) or [], self.limits.claim_seconds
+        )
+        if any(problem.area == "claims" for problem in self.unseen):
+            return self._unknown("claims")
         return followers.claims_check(found, self.limits)
 
-    def _queue(self) -> Check:
-        self.queue = jobs.look_at_queue(self.conn, self.schema, self.limits)
+    def _queue(self, conn: Connection, schema: str) -> Check:
+        self.queue = jobs.look_at_queue(conn, schema, self.limits)
         return jobs.queue_check(self.queue, self.limits)
 
-    def _schedules(self) -> Check:
-        found = jobs.look_at_schedules(self.conn, self.schema)
-        return jobs.schedules_check(found, self.limits)
+    def _schedules(self, conn: Connection, schema: str) -> Check:
+        return jobs.schedules_check(list_schedules(conn, schema), self.limits)
 
-    def _sequences(self) -> Check:
-        found = storage.look_at_sequences(self.conn, self.schema)
+    def _sequences(self, conn: Connection, schema: str) -> Check:
+        found = db.fetch_records(conn, schema, "health_sequences", SequenceStatus, schema=schema)
         return storage.sequences_check(found, self.username, self.limits)
 
-    def _disk(self) -> Check:
-        found = storage.look_at_tables(self.conn, self.schema)
-        return storage.disk_check(found, self.schema, self.limits)
+    def _disk(self, conn: Connection, schema: str) -> Check:
+        found = db.fetch_records(conn, schema, "health_tables", TableStatus)
+        return storage.disk_check(found, schema, self.limits)

@@ -1,4 +1,4 @@
-"""Those who follow the log: processors, the claims on their segments, pipelines."""
+"""What follows the log: processors, the claims on their segments, pipelines."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from psycopg.rows import class_row
-
-from milepost import sql
+from milepost import db
 from milepost.health.check import TOLD, Check, Limits, first_line, listed
 from milepost.log.diagnosis import Problem
 from milepost.pipeline.admin import PipelineStatus
@@ -27,13 +25,13 @@ BETWEEN_LOOKS_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class UnfilledClaim:
-    """A segment that nobody has claimed, of a processor of which instances run."""
+    """An unclaimed segment of a processor that has running instances."""
 
     processor: str
     version: int
     segment: int
     instances: int
-    expired_seconds: float | None  # None: it was given back, nobody knows when
+    expired_seconds: float | None  # None: it was released, at an unknown time
 
 
 def processors_check(found: Sequence[ProcessorStatus], limits: Limits) -> Check:
@@ -47,15 +45,14 @@ def pipelines_check(found: Sequence[PipelineStatus], limits: Limits) -> Check:
 
 
 def unfilled_claims(conn: Connection, schema: str) -> list[UnfilledClaim]:
-    with conn.cursor(row_factory=class_row(UnfilledClaim)) as cursor:
-        return cursor.execute(sql.query("health_claims", schema)).fetchall()
+    return db.fetch_records(conn, schema, "health_claims", UnfilledClaim)
 
 
 def lasting_claims(
     look: Callable[[], list[UnfilledClaim]], claim_seconds: float
 ) -> list[UnfilledClaim]:
-    """Those that stay unfilled for so long. One that was given back does not say when, so it is
-    watched: an instance that has room takes it at its next beat."""
+    """Those that stay unclaimed for `claim_seconds`. The time of a release is not stored, so such a
+    segment is watched: an instance with room claims it at its next heartbeat."""
     deadline = time.monotonic() + claim_seconds
     found = look()
     while any(_is_fresh(claim, claim_seconds) for claim in found) and time.monotonic() < deadline:
@@ -89,13 +86,13 @@ def _unclaimed(name: str, claims: list[UnfilledClaim]) -> Problem:
     running = count(claims[0].instances, "running instance")
     return Problem(
         "claims",
-        f"Processor {name!r}: nobody has claimed {segments} {numbers}, with {running}",
-        f"look at their errors: milepost processors segments {name}; then restart its instances",
+        f"Processor {name!r}: no instance has claimed {segments} {numbers}, with {running}",
+        f"check their errors: milepost processors segments {name}; then restart its instances",
     )
 
 
 def _current(found: Sequence[ProcessorStatus]) -> list[ProcessorStatus]:
-    """Without the versions that were replaced by newer ones and stopped."""
+    """Without stopped versions that have a newer one."""
     newest: dict[str, int] = {}
     for status in found:
         newest[status.name] = max(status.version, newest.get(status.name, 0))
@@ -134,7 +131,7 @@ def _problems(current: Sequence[Follower], limits: Limits) -> tuple[Problem, ...
 def _told(
     found: Sequence[Follower], kind: str, tell: Callable[[Follower], Problem]
 ) -> Iterator[Problem]:
-    """The first few one by one, the others together."""
+    """The first few separately, the others together."""
     yield from map(tell, found[:TOLD])
     if more := found[TOLD:]:
         names = listed([status.name for status in more])
@@ -167,7 +164,7 @@ def _lagging(status: Follower) -> Problem:
     if status.state == "stopped":
         return Problem(area, f"{_title(status)} {what}", "start it: milepost run MODULE:NAME")
     error = f"; last error: {first_line(status.last_error)}" if status.last_error else ""
-    remedy = f"see whether it moves: milepost {area} show {status.name}"
+    remedy = f"check whether it makes progress: milepost {area} show {status.name}"
     return Problem(area, f"{_title(status)} {what}{error}", remedy)
 
 
@@ -181,5 +178,5 @@ def _area(status: Follower) -> Area:
 
 
 def _is_rebuild(status: Follower) -> bool:
-    """Whether it is a version that is being filled, and not shown yet."""
+    """Whether it is a version that is being filled and is not shown yet."""
     return isinstance(status, PipelineStatus) and status.built_at is None

@@ -1,4 +1,5 @@
-"""The queue: what nobody looks after, what is dead, what is due, and schedules that do not tick."""
+"""The queue: neglected jobs, dead jobs, jobs that are due too long, and schedules that are overdue
+or fail."""
 
 from __future__ import annotations
 
@@ -6,55 +7,40 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from psycopg.rows import class_row
-
-from milepost import sql
-from milepost.health.check import TOLD, Check, Limits, listed
+from milepost.health.check import TOLD, Check, Limits, first_line, listed
 from milepost.log.diagnosis import Problem
-from milepost.queue import admin, invariants
-from milepost.queue.schedules import CHANNEL
+from milepost.queue import admin
+from milepost.queue import health as queue_health
+from milepost.queue.schedules import Scheduler
 from milepost.words import count, duration
 
 if TYPE_CHECKING:
     from milepost.db import Connection
     from milepost.queue.admin import ChannelStatus, QueueStatus
-    from milepost.queue.invariants import Fault
+    from milepost.queue.health import Fault
+    from milepost.queue.schedules.admin import ScheduleStatus
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """How the queue is, and what is wrong with it."""
+    """The state of the queue, and its faults."""
 
     status: QueueStatus
     channels: list[ChannelStatus]
     faults: list[Fault]
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleStatus:
-    """A schedule that waits for its next tick, or for a scheduler."""
-
-    name: str
-    overdue_seconds: float  # 0: its tick is still to come
-
-
 def look_at_queue(conn: Connection, schema: str, limits: Limits) -> Queue:
     return Queue(
         admin.summary(conn, schema),
         admin.list_channels(conn, schema),
-        invariants.check(conn, limits.late_seconds, schema),
+        queue_health.check(conn, limits.late_seconds, schema),
     )
-
-
-def look_at_schedules(conn: Connection, schema: str) -> list[ScheduleStatus]:
-    with conn.cursor(row_factory=class_row(ScheduleStatus)) as cursor:
-        query = sql.query("health_schedules", schema)
-        return cursor.execute(query, {"channel": CHANNEL}).fetchall()
 
 
 def queue_check(queue: Queue, limits: Limits) -> Check:
     status = queue.status
-    waiting = count(status.ready + status.scheduled, "job")
+    waiting = count(status.ready + status.scheduled + status.waiting, "job")
     detail = f"{waiting} waiting, {status.running:,} running, {status.dead:,} dead"
     channels = [c for c in queue.channels if c.name not in limits.ignored]
     problems = (*map(_fault, queue.faults), *_dead(channels, limits), *_due(channels, limits))
@@ -62,20 +48,56 @@ def queue_check(queue: Queue, limits: Limits) -> Check:
 
 
 def schedules_check(found: Sequence[ScheduleStatus], limits: Limits) -> Check:
-    late = [s for s in found if s.overdue_seconds >= max(limits.schedule_seconds, 0.001)]
-    detail = f"{count(len(found), 'schedule')}, {len(late)} overdue"
+    """A schedule that fails is overdue too: its tick stays due until it is put."""
+    late = [
+        schedule
+        for schedule in found
+        if not schedule.is_paused
+        and schedule.overdue_seconds >= max(limits.schedule_seconds, 0.001)
+    ]
+    failing = [schedule for schedule in late if schedule.is_failing]
+    waiting = [schedule for schedule in late if not schedule.is_failing]
+    problems = (*_failing(failing), *_overdue(waiting))
+    return Check("schedules", _schedules(found, len(late)) if found else "none", problems)
+
+
+def _schedules(found: Sequence[ScheduleStatus], late: int) -> str:
+    counts = {
+        "failing": sum(schedule.is_failing for schedule in found),
+        "paused": sum(schedule.is_paused for schedule in found),
+        "orphaned": sum(schedule.is_orphaned for schedule in found),
+    }
+    others = [f"{number} {state}" for state, number in counts.items() if number]
+    return ", ".join([count(len(found), "schedule"), f"{late} overdue", *others])
+
+
+def _failing(late: Sequence[ScheduleStatus]) -> Iterator[Problem]:
+    for schedule in late[:TOLD]:
+        yield Problem(
+            "schedules",
+            f"The schedule {schedule.name!r} has failed {count(schedule.failures, 'time')} in a "
+            f"row and is overdue by {duration(schedule.overdue_seconds)}: "
+            f"{first_line(schedule.last_error or '')}",
+            "repair the cause, it is tried again at least every minute; or milepost schedules "
+            f"pause {schedule.name}",
+        )
+    if more := [schedule.name for schedule in late[TOLD:]]:
+        what = f"{count(len(more), 'schedule')} more cannot be put: {listed(more)}"
+        yield Problem("schedules", what, "milepost schedules")
+
+
+def _overdue(late: Sequence[ScheduleStatus]) -> Iterator[Problem]:
     if not late:
-        return Check("schedules", detail if found else "none")
+        return
     names = listed([repr(schedule.name) for schedule in late])
     seconds = max(schedule.overdue_seconds for schedule in late)
     verb = "schedule is" if len(late) == 1 else "schedules are"
-    problem = Problem(
+    yield Problem(
         "schedules",
         f"{len(late)} {verb} overdue, by up to {duration(seconds)}: {names}",
-        "run an application that has schedules: milepost run MODULE:NAME; one that is no longer "
-        f"wanted: milepost queue list --channel {CHANNEL}, then milepost queue cancel ID",
+        "run an application that has schedules: milepost run MODULE:NAME; to remove one that is "
+        "not needed: milepost schedules remove NAME",
     )
-    return Check("schedules", detail, (problem,))
 
 
 def _fault(fault: Fault) -> Problem:
@@ -98,11 +120,11 @@ def _dead(channels: Sequence[ChannelStatus], limits: Limits) -> Iterator[Problem
 
 
 def _due(channels: Sequence[ChannelStatus], limits: Limits) -> Iterator[Problem]:
-    """Beyond the limit, whether nobody works there or too few."""
+    """Jobs that are due for longer than the limit: no workers, or too few."""
     late = [
         (channel, channel.oldest_due_seconds)
         for channel in channels
-        if channel.name != CHANNEL  # has a check of its own
+        if channel.name != Scheduler.name  # has its own check
         and not channel.is_paused
         and channel.oldest_due_seconds is not None
         and channel.oldest_due_seconds >= limits.due_seconds
@@ -111,8 +133,8 @@ def _due(channels: Sequence[ChannelStatus], limits: Limits) -> Iterator[Problem]
         yield Problem(
             "queue",
             f"A job of {channel.name!r} has been due for {duration(seconds)}: {channel.ready:,} "
-            f"are ready, {channel.rate:,.0f} a second are done",
-            f"run a worker for it, or more: milepost run MODULE:NAME --only {channel.name}",
+            f"are ready, {channel.rate:,.0f} per second are completed",
+            f"run a worker for it, or more workers: milepost run MODULE:NAME --only {channel.name}",
         )
     if more := [channel.name for channel, _ in late[TOLD:]]:
         what = f"Jobs of {count(len(more), 'channel')} more have been due for as long"

@@ -1,31 +1,24 @@
-"""What runs out: the numbers that sequences and the cluster can give, and the disk."""
+"""What can run out: the values of sequences, transaction ids, and the disk."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from psycopg.rows import class_row
-
-from milepost import sql
 from milepost.health.check import Check, Limits, listed
 from milepost.log.diagnosis import Problem
 from milepost.words import count, size
-
-if TYPE_CHECKING:
-    from milepost.db import Connection
 
 GB = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class SequenceStatus:
-    """`used` is None where this role may not see it. `is_cluster`: not a sequence, but the
+    """`used` is None if it is hidden from this role. `is_cluster`: not a sequence, but the
     transaction ids that are not frozen."""
 
     name: str
-    used: float | None  # of 1
+    used: float | None  # as a fraction of 1
     is_cluster: bool
 
 
@@ -34,16 +27,6 @@ class TableStatus:
     name: str
     bytes: int
     dead_rows: int
-
-
-def look_at_sequences(conn: Connection, schema: str) -> list[SequenceStatus]:
-    with conn.cursor(row_factory=class_row(SequenceStatus)) as cursor:
-        return cursor.execute(sql.query("health_sequences", schema), {"schema": schema}).fetchall()
-
-
-def look_at_tables(conn: Connection, schema: str) -> list[TableStatus]:
-    with conn.cursor(row_factory=class_row(TableStatus)) as cursor:
-        return cursor.execute(sql.query("health_tables", schema)).fetchall()
 
 
 def sequences_check(found: Sequence[SequenceStatus], username: str, limits: Limits) -> Check:
@@ -61,11 +44,11 @@ def _exhaustion(
         if used * 100 < limits.sequence_percent:
             continue
         remedy = (
-            "vacuum (freeze) the tables of the oldest age(relfrozenxid), in every database"
+            "vacuum (freeze) the tables with the highest age(relfrozenxid), in every database"
             if sequence.is_cluster
-            else "see its last_value in pg_sequences: a restore or setval() may have set it so high"
+            else "see last_value in pg_sequences: a restore or setval() may have set it too high"
         )
-        yield Problem("sequences", f"{used:.0%} of {sequence.name} are used up", remedy)
+        yield Problem("sequences", f"{used:.0%} of {sequence.name} are used", remedy)
     if hidden:
         yield Problem(
             "sequences",
@@ -90,14 +73,14 @@ def _growth(
         names = ", ".join(f"{table.name} {size(table.bytes)}" for table in largest)
         yield Problem(
             "disk",
-            f"The schema {schema} takes {size(total)}, more than {limits.disk_gb:g} GB ({names})",
-            "remove what is not needed any more, or raise --max-disk-gb",
+            f"The schema {schema} uses {size(total)}, more than {limits.disk_gb:g} GB ({names})",
+            "remove what is not needed, or raise --max-disk-gb",
         )
     for table in found:
         if table.dead_rows > limits.dead_rows:
             yield Problem(
                 "disk",
                 f"The table {table.name} has {table.dead_rows:,} dead rows: vacuum does not keep "
-                "up, or an old snapshot keeps them",
-                f"vacuum (verbose) {schema}.{table.name}, which says what keeps them",
+                "up, or an old snapshot prevents their removal",
+                f"vacuum (verbose) {schema}.{table.name}, which reports what prevents it",
             )

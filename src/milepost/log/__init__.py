@@ -9,6 +9,8 @@ from milepost.log.decode import (
     undecoded,
     unreadable,
 )
+from milepost.log.encode import DEFAULT_MAX_PAYLOAD_BYTES, encode
+from milepost.log.pace import Pace
 from milepost.log.read import (
     EVERYTHING,
     Batch,
@@ -23,9 +25,11 @@ from milepost.log.read import (
 from milepost.log.subscriptions import Subscriptions
 
 __all__ = [
+    "DEFAULT_MAX_PAYLOAD_BYTES",
     "EVERYTHING",
     "Batch",
     "Horizon",
+    "Pace",
     "Reader",
     "Selection",
     "Start",
@@ -33,6 +37,7 @@ __all__ = [
     "append",
     "careful_message",
     "decode_json",
+    "encode",
     "horizon",
     "read_batch",
     "refuse_unreadable",

@@ -1,14 +1,15 @@
-"""From rows to messages, also where Python cannot hold what PostgreSQL holds.
+"""From rows to messages, including values that PostgreSQL can store and Python cannot represent.
 
-PostgreSQL's json takes any number and any depth, its times are infinite or before our era. Messages
-are decoded all together, which is fast; only if that fails, the rows are fetched again with their
-JSON undecoded, and decoded one by one. A row that cannot be decoded becomes a RawMessage: a failure
-of that message, never of its reader.
+PostgreSQL's json accepts any number and any depth; its times may be infinite or BC. All messages
+are decoded together, which is fast. If that fails, the rows are fetched again with their JSON
+undecoded, and decoded one by one. A row that cannot be decoded becomes a RawMessage: only that
+message fails, not its reader.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from milepost.db import AsyncConnection, Connection, Statement
 
 T = TypeVar("T")
-# Of json, of its nesting, and of a time. The server may say the last one too: then it does again.
+C = TypeVar("C", bound="AdaptContext")
+# For JSON, its nesting, and a time. A DataError may come from the server: then it comes again.
 UNDECODABLE = (ValueError, RecursionError, psycopg.DataError)
 _UNKNOWN_TIME = datetime.min.replace(tzinfo=UTC)
 _YEARS_400 = timedelta(days=146_097) // timedelta(microseconds=1)
@@ -42,8 +44,7 @@ _INFINITIES = {2**63 - 1: "infinity", -(2**63): "-infinity"}
 def fetch_messages(conn: Connection, statement: Statement) -> list[RecordedMessage]:
     """The messages that a query with the columns of `recorded_message` finds."""
     try:
-        with conn.cursor(binary=True, row_factory=tuple_row) as cursor:
-            set_json_loads(decode_json, cursor)
+        with _decoding(conn.cursor(binary=True, row_factory=tuple_row)) as cursor:
             return [recorded_message(*row) for row in cursor.execute(*statement).fetchall()]
     except UNDECODABLE:
         with undecoded(conn, tuple_row) as cursor:
@@ -54,26 +55,33 @@ async def fetch_messages_async(
     conn: AsyncConnection, statement: Statement
 ) -> list[RecordedMessage]:
     try:
-        async with conn.cursor(binary=True, row_factory=tuple_row) as cursor:
-            set_json_loads(decode_json, cursor)
+        async with _decoding(conn.cursor(binary=True, row_factory=tuple_row)) as cursor:
             await cursor.execute(*statement)
             return [recorded_message(*row) for row in await cursor.fetchall()]
     except UNDECODABLE:
-        async with conn.cursor(binary=True, row_factory=tuple_row) as cursor:
-            _leave_undecoded(cursor)
+        async with _not_decoding(conn.cursor(binary=True, row_factory=tuple_row)) as cursor:
             await cursor.execute(*statement)
             return [careful_message(*row) for row in await cursor.fetchall()]
 
 
 def undecoded(conn: Connection, row_factory: RowFactory[T]) -> psycopg.Cursor[T]:
-    """A cursor that never fails to decode: JSON is bytes, a time that Python lacks is text."""
-    cursor = conn.cursor(binary=True, row_factory=row_factory)
-    _leave_undecoded(cursor)
+    """A cursor that never fails to decode: JSON as bytes, a time outside Python's range as str."""
+    return _not_decoding(conn.cursor(binary=True, row_factory=row_factory))
+
+
+def _decoding(cursor: C) -> C:
+    set_json_loads(decode_json, cursor)
+    return cursor
+
+
+def _not_decoding(cursor: C) -> C:
+    cursor.adapters.register_loader("json", _RawJson)
+    cursor.adapters.register_loader("timestamptz", _TimeOrText)
     return cursor
 
 
 def decode_json(text: bytes | str) -> Any:
-    """PostgreSQL's json takes more than orjson does, such as a lone surrogate or 1e400."""
+    """PostgreSQL's json accepts more than orjson, such as a lone surrogate or 1e400."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -91,7 +99,7 @@ def recorded_message(
     position: int,
     recorded_at: datetime,
 ) -> RecordedMessage:
-    """The one way from a row to a message."""
+    """The only conversion from a row to a message."""
     return RecordedMessage(
         kind,
         data,
@@ -104,47 +112,23 @@ def recorded_message(
     )
 
 
-def careful_message(
-    kind: str,
-    data: bytes,
-    key: str | None,
-    topic: str,
-    metadata: bytes,
-    id_: Any,
-    transaction_id: int,
-    position: int,
-    recorded_at: datetime | str,
-) -> RecordedMessage:
+def careful_message(*row: Any) -> RecordedMessage:
     """The same for a row of an `undecoded` cursor."""
-    columns = (key, topic, metadata, id_, transaction_id, position, recorded_at)
-    if isinstance(recorded_at, str):
-        return raw_message(kind, data, *columns, reason=f"it was recorded at {recorded_at}")
+    raw = raw_message(*row)
+    if raw.raw_recorded_at is not None:
+        return replace(raw, reason=f"it was recorded at {raw.raw_recorded_at}")
+    kind, data, key, topic, metadata, *rest = row
     try:
-        decoded, decoded_metadata = decode_json(data), decode_json(metadata)
+        return recorded_message(kind, decode_json(data), key, topic, decode_json(metadata), *rest)
     except RecursionError:
-        reason = "its JSON is nested deeper than Python reads"
+        return replace(raw, reason="its JSON is nested deeper than Python can read")
     except ValueError as error:
-        reason = f"its JSON: {error}"
-    else:
-        return recorded_message(
-            kind, decoded, key, topic, decoded_metadata, id_, transaction_id, position, recorded_at
-        )
-    return raw_message(kind, data, *columns, reason=reason)
+        return replace(raw, reason=f"its JSON: {error}")
 
 
-def raw_message(
-    kind: str,
-    data: bytes,
-    key: str | None,
-    topic: str,
-    metadata: bytes,
-    id_: Any,
-    transaction_id: int,
-    position: int,
-    recorded_at: datetime | str,
-    reason: str = "",
-) -> RawMessage:
-    """A row of an `undecoded` cursor as it is."""
+def raw_message(*row: Any) -> RawMessage:
+    """A row of an `undecoded` cursor, unchanged."""
+    kind, data, key, topic, metadata, id_, transaction_id, position, recorded_at = row
     is_known = isinstance(recorded_at, datetime)
     return RawMessage(
         kind,
@@ -153,16 +137,16 @@ def raw_message(
         topic=topic,
         id=id_,
         position=Position(transaction_id, position),
-        recorded_at=recorded_at if isinstance(recorded_at, datetime) else _UNKNOWN_TIME,
+        recorded_at=recorded_at if is_known else _UNKNOWN_TIME,
         raw_data=data,
         raw_metadata=metadata,
         raw_recorded_at=None if is_known else str(recorded_at),
-        reason=reason,
+        reason="",
     )
 
 
 def refuse_unreadable(messages: Sequence[RecordedMessage]) -> None:
-    """Nobody is given a message that was not decoded."""
+    """Subscribers get only decoded messages."""
     if RawMessage in map(type, messages):
         raise next(unreadable(message) for message in messages if isinstance(message, RawMessage))
 
@@ -187,17 +171,12 @@ class _TimeOrText(TimestamptzBinaryLoader):
 
 
 def time_text(microseconds: int) -> str:
-    """A time as PostgreSQL counts it, from 2000 on, which a datetime cannot hold."""
+    """A time, in microseconds since 2000, that is outside the range of datetime."""
     if microseconds in _INFINITIES:
         return _INFINITIES[microseconds]
-    # The calendar repeats itself every 400 years.
+    # The calendar repeats every 400 years.
     times, rest = divmod(microseconds, _YEARS_400)
     at = datetime(2000, 1, 1, tzinfo=UTC) + timedelta(microseconds=rest)
     year = at.year + 400 * times
     era = "" if year > 0 else " BC"  # there is no year 0
     return f"{year if year > 0 else 1 - year:04}-{at:%m-%dT%H:%M:%S.%f}+00:00{era}"
-
-
-def _leave_undecoded(context: AdaptContext) -> None:
-    context.adapters.register_loader("json", _RawJson)
-    context.adapters.register_loader("timestamptz", _TimeOrText)

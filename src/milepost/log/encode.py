@@ -1,20 +1,16 @@
-"""From a message to the columns of its row, refusing what the log cannot hold.
+"""From a message to the columns of its row, refusing what the log cannot store.
 
-Everything is checked here, before it is sent: a bad message leaves the caller's transaction as it
-was.
+Everything is checked here, before it is sent: a bad message does not change the caller's
+transaction.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass
-from enum import Enum
 from typing import Any, NamedTuple
 from uuid import UUID
 
-import orjson
-
+from milepost.encode import check_text, to_json
 from milepost.errors import InvalidMessage, PayloadTooLarge
 from milepost.records import Message
 
@@ -35,7 +31,7 @@ class Row(NamedTuple):
 
 def not_a_message(given: object) -> TypeError:
     if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
-        advice = "Pass each of its messages as an argument of its own: append(conn, *messages)."
+        advice = "Pass each message as a separate argument: append(conn, *messages)."
     else:
         advice = 'Pass Message("Type", data).'
     return TypeError(
@@ -57,33 +53,18 @@ def encode(message: Message, max_payload_bytes: int) -> Row:
     metadata = "{}" if not message.metadata else _metadata(message.metadata)
     if len(data) + len(metadata) > max_payload_bytes // 4:
         _check_size(message, data, metadata, max_payload_bytes)
-    # Past NamedTuple's own constructor, which costs as much as all the checks above.
+    # Not with NamedTuple's own constructor, which costs as much as all the checks above.
     return tuple.__new__(
         Row, (message.id, message.topic, message.key, message.type, data, metadata)
     )
 
 
 def _check_text(field: str, text: object) -> None:
-    if not isinstance(text, str):
-        raise InvalidMessage(field, f"must be a str, not {type(text).__name__}.")
-    if not 0 < len(text) <= _MAX_CHARACTERS[field]:
-        size = "is empty" if not text else f"has {len(text)} characters"
-        raise InvalidMessage(field, f"{size}; it takes 1 to {_MAX_CHARACTERS[field]}.")
-    if "\0" in text:
-        raise InvalidMessage(field, "holds a NUL character, which PostgreSQL text cannot store.")
-    if not text.isascii():
-        _check_encodable(field, text)
-
-
-def _check_encodable(field: str, text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise InvalidMessage(field, "holds a lone surrogate, which is not valid text.") from None
+    check_text(field, text, _MAX_CHARACTERS[field], InvalidMessage)
 
 
 def _check_size(message: Message, data: str, metadata: str, max_payload_bytes: int) -> None:
-    """Only called when a quarter of the limit is passed in characters: each takes 1 to 4 bytes."""
+    """Only called above a quarter of the limit in characters: each takes 1 to 4 bytes."""
     size = len(data.encode()) + len(metadata.encode())
     if size > max_payload_bytes:
         raise PayloadTooLarge(
@@ -102,31 +83,4 @@ def _metadata(metadata: object) -> str:
 
 
 def _json(field: str, value: Any) -> str:
-    try:
-        text = orjson.dumps(value).decode()
-    except orjson.JSONEncodeError as exc:
-        raise InvalidMessage(field, f"is not JSON: {exc}.") from exc
-    # orjson writes NaN and infinity as null, and NUL as an escape that no SQL operator can
-    # read. Both are rare, so only a text in which they may hide is looked through.
-    if "null" in text or "\\u0000" in text:
-        _refuse_unrepresentable(field, value)
-    return text
-
-
-def _refuse_unrepresentable(field: str, value: Any) -> None:
-    if isinstance(value, float) and not math.isfinite(value):
-        raise InvalidMessage(field, f"holds {value}, which JSON cannot express. Use None or text.")
-    if isinstance(value, str) and "\0" in value:
-        raise InvalidMessage(field, "holds a NUL character, which PostgreSQL text cannot store.")
-    if isinstance(value, Enum):
-        _refuse_unrepresentable(field, value.value)
-    elif is_dataclass(value):
-        for own in fields(value):
-            _refuse_unrepresentable(field, getattr(value, own.name))
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            _refuse_unrepresentable(field, key)
-            _refuse_unrepresentable(field, item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            _refuse_unrepresentable(field, item)
+    return to_json(field, value, InvalidMessage).decode()

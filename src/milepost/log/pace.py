@@ -1,6 +1,6 @@
-"""How long a reader waits before it looks again. Pure: no clock, no connection.
+"""How long a reader waits before it polls again. Pure: no clock, no connection.
 
-A wake-up from the server ends any wait early; it is a hint and may be missing.
+A wake-up from the server ends any wait early; it is only a hint and may not come.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ LONGEST_LOOK_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """After a full batch: at once. While something is in flight: soon, then ever less often.
-    Otherwise: at the poll interval."""
+    """After a full batch: immediately. While a transaction is in flight: soon, then less and less
+    often. Otherwise: at the poll interval."""
 
     poll_seconds: float = 1.0
     fruitless_looks: int = 0
 
     def after(self, *, is_full: bool, is_fruitful: bool, is_held: bool) -> tuple[float, Pace]:
-        """The seconds to wait now, and the pace to go on with."""
+        """The seconds to wait now, and the pace to continue with."""
         if is_full:
             return 0.0, Pace(self.poll_seconds)
         if not is_held:

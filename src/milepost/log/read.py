@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from psycopg.rows import tuple_row
 
 from milepost import sql
-from milepost.db import is_pooled, one, translated
+from milepost.db import fetch_one, is_pooled, one, run, translated
 from milepost.log.decode import fetch_messages, raw_message, undecoded, unreadable
 from milepost.log.pace import Pace
 from milepost.records import Position, RawMessage, RecordedMessage, Segment
@@ -17,23 +17,23 @@ from milepost.records import Position, RawMessage, RecordedMessage, Segment
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from milepost.db import Connection
+    from milepost.db import Connection, Statement
 
 Start: TypeAlias = "Position | datetime | Literal['beginning', 'end']"
 
 
 @dataclass(frozen=True, slots=True)
 class Horizon:
-    """The highest position below which nothing can appear any more, as of one moment."""
+    """The highest position below which no new message can appear, at one moment."""
 
     position: Position
-    is_held: bool  # something is in flight above it: look again soon
+    is_held: bool  # a transaction is in flight above it: poll again soon
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Messages in order, and the position up to which everything has been seen, whether it
-    passed the filter or not."""
+    """Messages in order, and the position up to which all messages have been examined, whether
+    they passed the filter or not."""
 
     messages: list[RecordedMessage]
     reached: Position
@@ -43,14 +43,14 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which messages a reader wants. Filtering never changes their order."""
+    """Which messages a reader selects. Filtering never changes their order."""
 
     topics: Sequence[str] | None = None
     types: Sequence[str] | None = None
     segment: Segment | None = None
 
     def __post_init__(self) -> None:
-        """A text is a sequence of texts too: its letters would match nothing, silently."""
+        """A str is a sequence of str too: its characters would silently match nothing."""
         for option, value in (("topics", self.topics), ("types", self.types)):
             if isinstance(value, str):
                 raise ValueError(f"{option} is {value!r}: expected a list, [{value!r}].")  # noqa: TRY004
@@ -75,8 +75,8 @@ def horizon(conn: Connection, schema: str = sql.DEFAULT_SCHEMA) -> Horizon:
 
 
 def start_position(conn: Connection, start: Start, schema: str = sql.DEFAULT_SCHEMA) -> Position:
-    """The position after which to read. The end is the horizon, not the newest row: a message
-    in flight below that row would be skipped for ever."""
+    """The position after which to read. `end` is the horizon, not the newest row: a message in
+    flight below that row would be skipped."""
     if isinstance(start, Position):
         return start
     if isinstance(start, datetime):
@@ -90,11 +90,11 @@ def start_position(conn: Connection, start: Start, schema: str = sql.DEFAULT_SCH
 
 @dataclass(slots=True)
 class Reader:
-    """Reads on from a position, batch by batch. Opens no transaction and keeps none open.
+    """Reads from a position on, batch by batch. Opens no transaction.
 
-    The connection must be in autocommit mode and is used by the reader alone. At a message that
-    cannot be decoded, UnreadableMessage is raised, after all before it were given; set `after` to
-    its position to read on behind it. With `keeps_raw` it is given as a RawMessage instead.
+    The connection must be in autocommit mode, and only the reader may use it. At a message that
+    cannot be decoded, UnreadableMessage is raised, after all messages before it were returned; set
+    `after` to its position to read on. With `keeps_raw` it is returned as a RawMessage instead.
     """
 
     conn: Connection
@@ -112,7 +112,7 @@ class Reader:
             raise ValueError("A reader needs a connection in autocommit mode.")
 
     def read(self) -> Batch:
-        """The next batch, which may be empty. Everything up to `reached` has been seen."""
+        """The next batch, which may be empty. Everything up to `reached` has been examined."""
         if self._horizon is None or self._horizon.position <= self.after:
             self._horizon = horizon(self.conn, self.schema)
         batch = read_batch(
@@ -124,11 +124,13 @@ class Reader:
         return batch
 
     def raw(self, position: Position) -> RawMessage:
-        """The message at a position, as it is in the log."""
-        return read_raw(self.conn, position, self.schema)
+        """The message at a position, as it is stored in the log; it must exist."""
+        statement = appended([position], self.schema)
+        with translated(self.schema), undecoded(self.conn, tuple_row) as cursor:
+            return raw_message(*one(cursor.execute(*statement).fetchone()))
 
     def messages(self) -> Iterator[RecordedMessage]:
-        """Every message there is below the horizon, then ends."""
+        """All messages up to the horizon."""
         while True:
             batch = self.read()
             yield from batch.messages
@@ -136,13 +138,13 @@ class Reader:
                 return
 
     def follow(self, poll_seconds: float = 1.0) -> Iterator[RecordedMessage]:
-        """Every message, waiting for more; never ends by itself."""
+        """All messages, then new ones as they come; never ends."""
         for batch in self.batches(poll_seconds):
             yield from batch.messages
 
     def batches(self, poll_seconds: float = 1.0) -> Iterator[Batch]:
-        """Batches as they come, an empty one after every fruitless look, so that the caller
-        can stop between any two."""
+        """Batches as they come. An empty batch follows every poll that finds nothing, so that the
+        caller can stop after it."""
         self.listen()
         pace = Pace(poll_seconds)
         while True:
@@ -158,15 +160,13 @@ class Reader:
                 self.wait(wait_seconds)
 
     def listen(self) -> None:
-        """Subscribe to the wake-ups of the log. They are hints: the reader polls as well, and only
-        polls behind a pooler, where another client would get them."""
-        if is_pooled(self.conn):
-            return
-        with translated(self.schema):
-            self.conn.execute(sql.query("listen", self.schema))
+        """Subscribe to the wake-ups of the log. They are only hints: the reader also polls. Through
+        a pooler it only polls, because another client would get them."""
+        if not is_pooled(self.conn):
+            run(self.conn, self.schema, "listen")
 
     def wait(self, seconds: float) -> None:
-        """Until a wake-up comes, or for that long."""
+        """Until a wake-up comes, but not longer than `seconds`."""
         for _ in self.conn.notifies(timeout=seconds, stop_after=1):
             pass
 
@@ -196,16 +196,17 @@ def read_batch(
     return Batch(messages, reached, is_full, horizon.is_held)
 
 
-def read_raw(conn: Connection, position: Position, schema: str = sql.DEFAULT_SCHEMA) -> RawMessage:
-    """The message at a position, which is there, undecoded."""
-    parameters = {"transaction_id": position.transaction_id, "positions": [position.position]}
-    with translated(schema), undecoded(conn, tuple_row) as cursor:
-        row = cursor.execute(sql.query("appended_messages", schema), parameters).fetchone()
-    return raw_message(*one(row))
+def appended(positions: Sequence[Position], schema: str) -> Statement:
+    """The statement for the messages at positions of one transaction."""
+    parameters = {
+        "transaction_id": positions[0].transaction_id,
+        "positions": [position.position for position in positions],
+    }
+    return sql.query("appended_messages", schema), parameters
 
 
 def _up_to_raw(batch: Batch) -> Batch:
-    """What comes before the first message that cannot be decoded; raises if nothing does."""
+    """The messages before the first one that cannot be decoded; raises if there are none."""
     before: list[RecordedMessage] = []
     for message in batch.messages:
         if isinstance(message, RawMessage):
@@ -218,7 +219,5 @@ def _up_to_raw(batch: Batch) -> Batch:
 
 def _position_at(conn: Connection, time: datetime, schema: str) -> Position:
     if time.tzinfo is None:
-        raise ValueError(f"{time} has no time zone: the log's times are absolute.")
-    with translated(schema):
-        row = conn.execute(sql.query("position_at", schema), {"recorded_from": time}).fetchone()
-    return Position(*one(row))
+        raise ValueError(f"{time} has no time zone: pass a datetime with a time zone.")
+    return Position(*fetch_one(conn, schema, "position_at", recorded_from=time))

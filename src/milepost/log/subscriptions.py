@@ -1,7 +1,7 @@
-"""Handle messages in the very transaction that appends them: no reader, no checkpoint.
+"""Handle messages in the transaction that appends them: no reader, no checkpoint.
 
-A subscriber sees what a processor would see later, and what it does commits or rolls back with the
-append. Nothing is ever delivered again, so nothing here can lag, retry or catch up.
+A subscriber gets the messages that a processor would get later. Its effects commit or roll back
+with the append. Nothing is delivered again, so there is no lag, no retry and no catching up.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 
-from milepost import sql
 from milepost.db import translated
 from milepost.handlers import (
     Handler,
@@ -21,16 +20,17 @@ from milepost.handlers import (
     refuse_class,
     refuse_unfinished,
 )
-from milepost.log.append import append, begin, begin_async
+from milepost.log.append import append
 from milepost.log.decode import fetch_messages, fetch_messages_async, refuse_unreadable
 from milepost.log.encode import not_a_message
-from milepost.log.read import Selection
+from milepost.log.read import Selection, appended
 from milepost.records import Message
+from milepost.steps import savepoint, savepoint_async
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
 
-    from milepost.db import AsyncConnection, Connection, Statement
+    from milepost.db import AsyncConnection, Connection
     from milepost.records import Position, RecordedMessage
 
 H = TypeVar("H", bound=Handler)
@@ -38,7 +38,7 @@ H = TypeVar("H", bound=Handler)
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """A handler, and which messages it wants."""
+    """A handler, and the messages it selects."""
 
     handler: Handler
     selection: Selection
@@ -71,9 +71,9 @@ class Subscriptions:
         for name in ("trigger", "segment"):
             if name in parameters.names:
                 raise TypeError(
-                    f"{handler!r} takes a {name}, but a subscriber has none: it is called in the "
-                    "transaction that appends, without a checkpoint. Drop the parameter, or make "
-                    "it the handler of a processor."
+                    f"{handler!r} has a parameter {name}, but a subscriber gets none: it is called "
+                    "in the transaction that appends, without a checkpoint. Remove the parameter, "
+                    "or make it the handler of a processor."
                 )
         takes_connection = parameters.takes_any or bool(parameters.names)
         selection = Selection(topics, types)
@@ -85,7 +85,7 @@ class Subscriptions:
     def append(
         self, conn: Connection | AsyncConnection, messages: Sequence[Message]
     ) -> list[Position] | Awaitable[list[Position]]:
-        """Append, and have the subscribers handle what they want of it."""
+        """Append, and call the subscribers with the messages they select."""
         wanting = [s for s in self._subscribers if any(map(s.wants, messages))]
         if not wanting:
             return append(conn, *messages, **self._limits())
@@ -97,46 +97,28 @@ class Subscriptions:
     def _append(
         self, conn: Connection, messages: Sequence[Message], wanting: list[Subscriber]
     ) -> list[Position]:
-        begin(conn, self.schema)
-        # One with the append: a caller who catches what a subscriber raised keeps neither.
-        with conn.transaction():
+        # One block for both: if a subscriber raises, the append is rolled back too.
+        with savepoint(conn):
             positions = append(conn, *messages, **self._limits())
-            appended = self._appended(conn, positions)
+            # From the log, so that a handler gets the same values as in a processor.
+            with translated(self.schema, "read", conn):
+                found = fetch_messages(conn, appended(positions, self.schema))
             for subscriber in wanting:
-                refuse_unfinished(subscriber(_wanted(subscriber, appended), conn))
+                refuse_unfinished(subscriber(_wanted(subscriber, found), conn))
                 refuse_broken(conn)
         return positions
 
     async def _append_async(
         self, conn: AsyncConnection, messages: Sequence[Message], wanting: list[Subscriber]
     ) -> list[Position]:
-        await begin_async(conn, self.schema)
-        async with conn.transaction():
+        async with savepoint_async(conn):
             positions = await append(conn, *messages, **self._limits())
-            appended = await self._appended_async(conn, positions)
+            with translated(self.schema, "read", conn):
+                found = await fetch_messages_async(conn, appended(positions, self.schema))
             for subscriber in wanting:
-                await subscriber(_wanted(subscriber, appended), conn)
+                await subscriber(_wanted(subscriber, found), conn)
                 refuse_broken(conn)
         return positions
-
-    def _appended(self, conn: Connection, positions: list[Position]) -> list[RecordedMessage]:
-        """Read back, so that a handler sees the same here as in a processor."""
-        with translated(self.schema, "read", conn):
-            return fetch_messages(conn, self._reading(positions))
-
-    async def _appended_async(
-        self, conn: AsyncConnection, positions: list[Position]
-    ) -> list[RecordedMessage]:
-        with translated(self.schema, "read", conn):
-            return await fetch_messages_async(conn, self._reading(positions))
-
-    def _reading(self, positions: list[Position]) -> Statement:
-        # One append is one transaction, so all its positions share the first half.
-        parameters = {
-            "transaction_id": positions[0].transaction_id,
-            "positions": [position.position for position in positions],
-        }
-        return sql.query("appended_messages", self.schema), parameters
 
     def _limits(self) -> dict[str, Any]:
         return {"schema": self.schema, "max_payload_bytes": self.max_payload_bytes}
@@ -149,12 +131,12 @@ def _wanted(subscriber: Subscriber, messages: list[RecordedMessage]) -> list[Rec
 
 
 def _refuse_other_colour(subscribers: list[Subscriber], *, is_async: bool) -> None:
-    """Before anything is written."""
+    """Called before anything is written."""
     for subscriber in subscribers:
         if subscriber.is_async != is_async:
             colours = ("def", "an async") if is_async else ("async def", "a plain")
             raise TypeError(
                 f"{subscriber.handler!r} is {colours[0]}, but the messages are appended on "
-                f"{colours[1]} connection, which it shares. Nothing was written. Subscribe with a "
-                "handler of the connection's colour."
+                f"{colours[1]} connection, which it shares. Nothing was written. Subscribe an "
+                f"{'async def' if is_async else 'def'} handler."
             )

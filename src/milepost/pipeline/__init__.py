@@ -1,7 +1,7 @@
-"""Everything Spark: the source, the sinks, pipelines and their rebuild.
+"""Everything that uses Spark: the source, the sinks, pipelines and their rebuild.
 
-The only room that imports pyspark, and only when one of the names below is asked for: without
-the extra, everything else of Milepost works.
+Only this room imports pyspark, and only when it is needed. Without the extra, everything else of
+Milepost works.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from milepost import db
 from milepost.errors import InvalidOption, SparkNotInstalled
 
 if TYPE_CHECKING:
-    from milepost.pipeline.session import spark_session
     from milepost.pipeline.source import MilepostSource
+    from milepost.pipeline.spark import spark_session
 
 __all__ = ["MilepostSource", "refuse_pooled", "require_spark", "spark_session"]
 
 _NEEDED = ("pyspark", "pyarrow", "adbc_driver_postgresql")
-_PLACES = {"MilepostSource": "source", "spark_session": "session"}
+_PLACES = {"MilepostSource": "source", "spark_session": "spark"}
 
 
 def require_spark() -> None:
-    """Refuse, in words of what to install, where the extra is missing."""
+    """Raises an error that says what to install, if the extra is missing."""
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise SparkNotInstalled(missing)
@@ -35,8 +35,8 @@ def refuse_pooled(url: str) -> None:
     if db.leads_to_pgbouncer(url):
         raise InvalidOption(
             "url",
-            "says pgbouncer=true, but Spark needs sessions of its own: connect to the server "
-            "itself, or through a pooler in session mode.",
+            "says pgbouncer=true, but Spark needs its own sessions: connect to the server itself, "
+            "or through a pooler in session mode.",
         )
 
 

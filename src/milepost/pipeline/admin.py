@@ -1,4 +1,4 @@
-"""What operators do with pipelines: list, pause, resume, roll back, drop. Needs no Spark."""
+"""Operate pipelines: list, pause, resume, roll back, drop. Does not need Spark."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from psycopg.rows import class_row
-
-from milepost import sql
+from milepost import db
 from milepost.checkpoints import CheckpointKey
-from milepost.db import translated
 from milepost.errors import UnknownPipeline, UnknownVersion, VersionInUse
 from milepost.pipeline import versions
 from milepost.processors.admin import COUNT_UP_TO
@@ -22,8 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PipelineStatus:
-    """How a version of a pipeline fares. `state` is 'silent' where one that should report does
-    not, 'kept' where it is there to go back to."""
+    """The status of a version of a pipeline. `state` is 'silent' if it should report and does not,
+    and 'kept' if it is kept for a rollback."""
 
     name: str
     version: int
@@ -60,13 +57,13 @@ def list_pipelines(
     conn: Connection, schema: str, name: str | None = None, count_up_to: int = COUNT_UP_TO
 ) -> list[PipelineStatus]:
     """Every version of every pipeline, or of one."""
-    parameters = {"name": name, "count_up_to": count_up_to}
-    with translated(schema), conn.cursor(row_factory=class_row(PipelineStatus)) as cursor:
-        return cursor.execute(sql.query("pipeline_list", schema), parameters).fetchall()
+    return db.fetch_records(
+        conn, schema, "pipeline_list", PipelineStatus, name=name, count_up_to=count_up_to
+    )
 
 
 def find(conn: Connection, schema: str, name: str) -> list[PipelineStatus]:
-    """Every version of one pipeline, which must be there."""
+    """Every version of one pipeline. Raises if there is none."""
     found = list_pipelines(conn, schema, name)
     if not found:
         known = {status.name for status in list_pipelines(conn, schema)}
@@ -75,32 +72,34 @@ def find(conn: Connection, schema: str, name: str) -> list[PipelineStatus]:
 
 
 def set_paused(conn: Connection, schema: str, name: str, *, is_paused: bool) -> None:
-    """Takes effect before the next batch, and before the next merge of one that catches up; the one
-    in hand is finished. A rebuild goes on."""
+    """Takes effect before the next batch, or before the next merge while it catches up. The current
+    batch is finished. A rebuild continues."""
     find(conn, schema, name)
-    parameters = {"pipeline": name, "is_paused": is_paused}
-    with translated(schema):
-        conn.execute(sql.query("pipeline_pause", schema), parameters)
+    db.run(conn, schema, "pipeline_pause", pipeline=name, is_paused=is_paused)
 
 
 def roll_back(
     conn: Connection, schema: str, name: str, to_version: int | None = None
 ) -> tuple[int, int]:
-    """Show a kept version again; from which, and to which. Its driver goes on from its own
-    checkpoint: until it has caught up, the target shows an earlier state."""
+    """Show a kept version again. Returns the version shown before and the one shown now. Its driver
+    continues at its own checkpoint: until it has caught up, the target shows an earlier state."""
     find(conn, schema, name)
     known = versions.load_versions(conn, name, schema)
     chosen = versions.version_to_return_to(name, known, to_version)
     active = versions.active_of(known)
     current = None if active is None else active.version
-    answer = versions.swap(conn, name, schema, current, chosen, must_have_caught_up=False)
+    answer = versions.swap(
+        conn, name, schema, current, to_version=chosen, must_have_caught_up=False
+    )
     if answer != "swapped":
-        raise VersionInUse(name, chosen, f"was not swapped in ({answer}): look again")
+        raise VersionInUse(
+            name, chosen, f"was not swapped in ({answer}): nothing has changed. Run it again"
+        )
     return current or 0, chosen
 
 
 def refuse_undroppable(conn: Connection, schema: str, name: str, version: int) -> None:
-    """A version that is not there, or that is shown; `drop` looks again, under its lock."""
+    """A version that does not exist, or that is shown. `drop` checks again, under its lock."""
     found = {status.version: status for status in find(conn, schema, name)}
     if version not in found:
         raise UnknownVersion(name, version, sorted(found))

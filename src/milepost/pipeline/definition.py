@@ -1,4 +1,4 @@
-"""What a pipeline is: its name, what it reads, where it writes, and how Spark is to run it."""
+"""What a pipeline is: its name, what it reads, where it writes, and how Spark runs it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from milepost.pipeline.sinks import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from milepost.processors.session import Until
+    from milepost.runtime import Until
 
 OutputMode: TypeAlias = Literal["update", "append"]
 Function: TypeAlias = "Callable[[DataFrame], DataFrame]"
@@ -30,7 +30,7 @@ EAGER = "0 seconds"  # one batch after the other, without a pause
 
 
 class Options(TypedDict, total=False):
-    """What `@mp.pipeline(name, sink=..., ...)` takes; the defaults are in PipelineOptions."""
+    """The options of `@mp.pipeline(name, sink=..., ...)`. The defaults are in PipelineOptions."""
 
     topics: Sequence[str] | None
     types: Sequence[str] | None
@@ -47,13 +47,13 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class PipelineOptions:
-    """Everything about a pipeline but its function; checked when it is made."""
+    """Everything about a pipeline except its function. Checked when it is made."""
 
     name: str
     sink: Sink
     topics: Sequence[str] | None = None
     types: Sequence[str] | None = None
-    columns: Sequence[str] | None = None  # of a message, that the function gets; None: all
+    columns: Sequence[str] | None = None  # of a message, for the function; None: all
     version: int = 1
     trigger: str = EAGER
     max_messages_per_batch: int = 100_000
@@ -62,18 +62,21 @@ class PipelineOptions:
     partitions: int | None = None
     start_from: Start = "beginning"
     checkpoint_dir: str | None = None
-    code_version: int | None = None  # the code's, where `version` is a table's; see as_built
+    code_version: int | None = None  # the code's, if `version` is a table's; see as_built
 
     def __post_init__(self) -> None:
         if not 0 < len(self.name) <= 255:
-            raise ValueError("A pipeline's name takes 1 to 255 characters.")
+            raise ValueError("A pipeline's name has 1 to 255 characters.")
         if self.version < 1 or self.max_messages_per_batch < 1:
             raise ValueError("version and max_messages_per_batch are at least 1.")
         if self.partitions is not None and self.partitions < 1:
             raise ValueError(f"partitions is {self.partitions}: expected at least 1, or None.")
         if self.output_mode not in ("update", "append"):
             raise ValueError(f"output_mode is {self.output_mode!r}: expected update or append.")
-        Selection(self.topics, self.types)  # refuses what it cannot mean
+        Selection(self.topics, self.types)  # refuses a string
+        for option, names in (("topics", self.topics), ("types", self.types)):
+            if names is not None and not (names and all(names)):
+                raise ValueError(f"{option} is {names!r}: expected a list of names, or None.")
         self._check_columns()
         self._check_table()
 
@@ -87,23 +90,21 @@ class PipelineOptions:
             raise ValueError(f"columns names {', '.join(unknown)}. There are: {known}.")
 
     def _check_table(self) -> None:
-        table = self.table
-        if table is None:
-            return
-        if len(table.versioned(self.version).encode()) > LONGEST_NAME_BYTES:
+        name = "" if self.table is None else self.table.versioned(self.version)
+        if len(name.encode()) > LONGEST_NAME_BYTES:
             raise ValueError(
-                f"The table {table.versioned(self.version)!r} of pipeline {self.name!r} has a name "
-                f"of more than {LONGEST_NAME_BYTES} bytes: choose a shorter one."
+                f"The table {name!r} of pipeline {self.name!r} has a name of more than "
+                f"{LONGEST_NAME_BYTES} bytes: choose a shorter one."
             )
 
     def as_built(self, version: int) -> PipelineOptions:
-        """For one version of the table, which need not be the number in the code: a rebuild gives
-        the next one, without a change of the code."""
+        """For one version of the table. Its number may differ from the code's: a rebuild makes
+        the next version without a change of the code."""
         return replace(self, version=version, code_version=self.code)
 
     @property
     def code(self) -> int:
-        """The version that the code has."""
+        """The version in the code."""
         return self.version if self.code_version is None else self.code_version
 
     @property
@@ -116,17 +117,17 @@ class PipelineOptions:
 
     @property
     def table(self) -> TableName | None:
-        """The target as it is called; None for sinks that are not a table."""
+        """The name of the target. None for sinks that are not a table."""
         sink = self.sink
         return TableName.parse(sink.table) if isinstance(sink, Upsert | Append) else None
 
     def ends(self, until: Until) -> bool:
-        """Whether it is to end when it has caught up."""
-        return until == "caught_up" or self.trigger == AVAILABLE_NOW
+        """Whether the run ends when it has caught up."""
+        return until != "stopped" or self.trigger == AVAILABLE_NOW
 
     @property
     def keeps_state(self) -> bool:
-        """Whether Spark's checkpoint directory holds something that the log cannot replace."""
+        """Whether Spark's checkpoint directory holds state that the log cannot replace."""
         return self.stateful or isinstance(self.sink, Files)
 
 
@@ -136,6 +137,3 @@ class Definition:
 
     options: PipelineOptions
     function: Function
-
-    def as_built(self, version: int) -> Definition:
-        return replace(self, options=self.options.as_built(version))

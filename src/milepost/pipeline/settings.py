@@ -1,5 +1,5 @@
-"""How Spark is configured: what `[tool.milepost.spark]` of pyproject.toml says, then the
-environment, then flags; the later wins. Pure, but for reading the file."""
+"""How Spark is configured: by `[tool.milepost.spark]` of pyproject.toml, then by the environment,
+then by flags. The later wins. Pure, except for reading the file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PREFIX = "spark."
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """Where Spark runs (None: what the configuration says, else local[*]) and how."""
+    """Where Spark runs (None: as configured, by default local[*]) and how."""
 
     master: str | None = None
     config: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold secrets
@@ -30,7 +30,7 @@ def spark_settings(
     master: str | None = None,
     pairs: Sequence[str] = (),
 ) -> SparkSettings:
-    """Everything put together. `project` is the table of the pyproject.toml."""
+    """All settings together. `project` is the table of pyproject.toml."""
     config = dict(_flattened(project))
     chosen = master or environ.get(MASTER_VARIABLE) or config.pop("spark.master", None)
     config.pop("spark.master", None)
@@ -41,7 +41,7 @@ def spark_settings(
 
 
 def project_table(directory: Path) -> Mapping[str, Any]:
-    """`[tool.milepost.spark]` of the directory's pyproject.toml; empty if there is none."""
+    """`[tool.milepost.spark]` of the directory's pyproject.toml. Empty if there is none."""
     file = directory / "pyproject.toml"
     if not file.exists():
         return {}
@@ -69,7 +69,7 @@ def _pairs(pairs: Sequence[str], origin: str) -> dict[str, str]:
         key, equals, value = pair.strip().partition("=")
         if not equals or not key.strip():
             # Only the part before the equals sign is shown: what follows may be a secret.
-            raise InvalidSparkSetting(f"{origin} holds {key!r}: expected key=value.")
+            raise InvalidSparkSetting(f"{origin} contains {key!r}: expected key=value.")
         found[_prefixed(key.strip())] = value.strip()
     return found
 

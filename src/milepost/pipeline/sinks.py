@@ -1,4 +1,4 @@
-"""Where a pipeline's output goes. Plain values: this module knows neither Spark nor SQL."""
+"""Where a pipeline's output goes. Plain values, without Spark or SQL."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-LONGEST_NAME_BYTES = 63  # PostgreSQL cuts an identifier there, without an error
+LONGEST_NAME_BYTES = 63  # PostgreSQL cuts longer identifiers without an error
 
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """A table, with or without the schema that it is in."""
+    """A table, with or without its schema."""
 
     schema: str | None
     name: str
@@ -34,10 +34,10 @@ class TableName:
 
 @dataclass(frozen=True, slots=True)
 class Upsert:
-    """One row a key, inserted or updated.
+    """One row for each key, inserted or updated.
 
-    `add` columns are increased, which is right because every batch counts exactly once; `set`
-    columns are replaced. Without `set`, those are all columns but the key's and `add`'s.
+    `add` columns are increased, which is right because every batch counts exactly once. `set`
+    columns are replaced. Without `set`, these are all columns except those of `key` and `add`.
     """
 
     table: str
@@ -48,9 +48,9 @@ class Upsert:
     def __post_init__(self) -> None:
         TableName.parse(self.table)
         for option in ("key", "set", "add"):
-            _refuse_text(option, getattr(self, option))
+            _refuse_string(option, getattr(self, option))
         if not self.key:
-            raise ValueError("Upsert needs a key: the columns that tell rows apart.")
+            raise ValueError("Upsert needs a key: the columns that identify a row.")
         named = [*self.key, *(self.set or ()), *self.add]
         if twice := sorted({name for name in named if named.count(name) > 1}):
             raise ValueError(f"Upsert names {', '.join(twice)} twice among key, set and add.")
@@ -61,7 +61,7 @@ class Upsert:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """A row for every row of the output."""
+    """Inserts a row for each row of the output."""
 
     table: str
 
@@ -74,14 +74,15 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class ToLog:
-    """A message for every row: columns `type` and `data` (JSON as text, or a struct, map or
-    variant), and if there are any `key`, `metadata` and `topic`, else the topic given here."""
+    """Appends a message for each row: columns `type` and `data` (JSON as a string, or a struct, map
+    or variant), and optionally `key`, `metadata` and `topic`. Without `topic`, the one given here.
+    """
 
     topic: str = "default"
 
     def __post_init__(self) -> None:
         if not 0 < len(self.topic) <= 255:
-            raise ValueError("A topic takes 1 to 255 characters.")
+            raise ValueError("A topic has 1 to 255 characters.")
 
     def describe(self) -> str:
         return f"log {self.topic}"
@@ -89,15 +90,15 @@ class ToLog:
 
 @dataclass(frozen=True, slots=True)
 class ToQueue:
-    """A job for every row: column `content` (JSON as text, or a struct, map or variant), and if
-    there are any `run_at`, `priority`, `max_attempts`, `unique_key` and `channel`, else the channel
-    given here."""
+    """Puts a job for each row: column `content` (JSON as a string, or a struct, map or variant),
+    and optionally `run_at`, `priority`, `max_attempts`, `unique_key` and `channel`. Without
+    `channel`, the one given here."""
 
     channel: str = "default"
 
     def __post_init__(self) -> None:
         if not 0 < len(self.channel) <= 255:
-            raise ValueError("A channel's name takes 1 to 255 characters.")
+            raise ValueError("A channel's name has 1 to 255 characters.")
 
     def describe(self) -> str:
         return f"queue {self.channel}"
@@ -105,18 +106,18 @@ class ToQueue:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Files, through Spark's own file sink. Their truth is in Spark's checkpoint directory; the
-    checkpoint in PostgreSQL follows behind, to be looked at."""
+    """Files, through Spark's own file sink. Spark's checkpoint directory decides what is written.
+    The checkpoint in PostgreSQL follows it and is for information."""
 
     path: str
     format: str = "parquet"
     partition_by: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        _refuse_text("partition_by", self.partition_by)
+        _refuse_string("partition_by", self.partition_by)
 
     def describe(self) -> str:
-        return f"{self.format} files"  # a path may hold a key to its storage
+        return f"{self.format} files"  # a path may contain a secret of its storage
 
 
 TableSink: TypeAlias = Upsert | Append
@@ -124,7 +125,7 @@ PostgresSink: TypeAlias = Upsert | Append | ToLog | ToQueue
 Sink: TypeAlias = Upsert | Append | ToLog | ToQueue | Files
 
 
-def _refuse_text(option: str, value: object) -> None:
-    """A text is a sequence of texts too: its letters would be taken for columns."""
+def _refuse_string(option: str, value: object) -> None:
+    """A string is a sequence of strings too: its letters would be taken for columns."""
     if isinstance(value, str):
         raise ValueError(f"{option} is {value!r}: expected a list, [{value!r}].")  # noqa: TRY004

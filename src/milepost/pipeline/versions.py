@@ -1,8 +1,8 @@
-"""Versions of a pipeline: a table each, with a checkpoint, one of them active.
+"""Versions of a pipeline: each has a table and a checkpoint, and one of them is active.
 
-The number in the code (`version=`) says what the rows mean; the number of a version says which
-table. A driver runs the active version if that was filled by code of its own number, and nothing
-else: the rest is a rebuild's, or kept to go back to.
+The number in the code (`version=`) says what the rows mean. The number of a version says which
+table. A driver runs only the active version, and only if code of the driver's number has filled it.
+The other versions belong to a rebuild, or are kept for a rollback.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from milepost import sql
+from milepost import db
 from milepost.checkpoints import CheckpointKey
-from milepost.db import one, translated
 from milepost.errors import CannotRebuild, OtherVersionActive, UnknownVersion, VersionInUse
 from milepost.pipeline.names import staging_name
 from milepost.records import Position
@@ -33,15 +32,15 @@ class Version:
     version: int
     code_version: int
     is_active: bool
-    is_built: bool  # has been active; else a rebuild is filling it, or was
+    is_built: bool  # has been active; otherwise a rebuild fills it, or was interrupted
     epoch: int
     checkpoint: Position | None
 
 
 def version_to_run(options: PipelineOptions, known: Sequence[Version]) -> int:
-    """Which version a driver with this code runs. Pure; refuses where there is none for it."""
+    """Which version a driver with this code runs. Raises if there is none for it. Pure."""
     if options.table is None or not known:
-        return options.code  # a sink without a view has nothing to swap
+        return options.code  # without a view there is nothing to swap
     active = active_of(known)
     if active is not None and active.code_version == options.code:
         return active.version
@@ -49,15 +48,15 @@ def version_to_run(options: PipelineOptions, known: Sequence[Version]) -> int:
     raise OtherVersionActive(
         options.name,
         options.code,
-        None if active is None else active.version,
-        None if active is None else active.code_version,
-        max(kept, default=None),
+        active=None if active is None else active.version,
+        active_code_version=None if active is None else active.code_version,
+        kept=max(kept, default=None),
     )
 
 
 def version_to_fill(options: PipelineOptions, known: Sequence[Version], wanted: int | None) -> int:
-    """Which version a rebuild fills: the one that was asked for, or that an interrupted rebuild
-    of this code began, or a new one. Pure."""
+    """Which version a rebuild fills: the requested one, or that of an interrupted rebuild of this
+    code, or a new one. Pure."""
     begun = [v.version for v in known if not v.is_built and v.code_version == options.code]
     if wanted is None:
         following = max((v.version + 1 for v in known), default=1)
@@ -79,8 +78,8 @@ def version_to_fill(options: PipelineOptions, known: Sequence[Version], wanted: 
 
 
 def version_to_return_to(name: str, known: Sequence[Version], wanted: int | None) -> int:
-    """Which version a rollback shows again: the highest kept one below the active one, unless
-    another was asked for. Pure."""
+    """Which version a rollback shows again: the requested one, or the highest kept one below the
+    active one. Pure."""
     active = active_of(known)
     built = [v.version for v in known if v.is_built and not v.is_active]
     if wanted is not None:
@@ -99,36 +98,15 @@ def active_of(known: Sequence[Version]) -> Version | None:
 
 def lock_versions(conn: Connection, name: str, schema: str) -> None:
     """Until the transaction ends, nobody else chooses or registers a version of the pipeline."""
-    with translated(schema):
-        conn.execute(sql.query("pipeline_lock", schema), {"pipeline": name})
+    db.run(conn, schema, "pipeline_lock", pipeline=name)
 
 
 def load_versions(conn: Connection, name: str, schema: str) -> list[Version]:
-    with translated(schema):
-        rows = conn.execute(sql.query("pipeline_versions", schema), {"pipeline": name}).fetchall()
-    return [_version(*row) for row in rows]
-
-
-def _version(
-    version: int,
-    code_version: int,
-    is_active: bool,
-    is_built: bool,
-    epoch: int,
-    transaction_id: int | None,
-    position: int | None,
-) -> Version:
-    checkpoint = None
-    if transaction_id is not None and position is not None:
-        checkpoint = Position(transaction_id, position)
-    return Version(version, code_version, is_active, is_built, epoch, checkpoint)
-
-
-def activate(conn: Connection, key: CheckpointKey, schema: str) -> None:
-    """For a sink without a view: the version in the code is the active one."""
-    parameters = {"pipeline": key.processor, "version": key.version}
-    with translated(schema):
-        conn.execute(sql.query("activate_pipeline", schema), parameters)
+    rows = db.fetch_all(conn, schema, "pipeline_versions", pipeline=name)
+    return [
+        Version(number, code, is_active, is_built, epoch, None if at[1] is None else Position(*at))
+        for number, code, is_active, is_built, epoch, *at in rows
+    ]
 
 
 def swap(
@@ -141,36 +119,34 @@ def swap(
     must_have_caught_up: bool = True,
 ) -> Swap:
     """Show another version, in one transaction."""
-    parameters = {
-        "pipeline": name,
-        "from_version": from_version,
-        "to_version": to_version,
-        "must_have_caught_up": must_have_caught_up,
-    }
-    with translated(schema, "pipeline", conn):
-        row = conn.execute(sql.query("swap_pipeline", schema), parameters).fetchone()
-    answer: Swap = one(row)[0]
+    answer: Swap
+    with db.acting(conn, "pipeline"):
+        (answer,) = db.fetch_one(
+            conn,
+            schema,
+            "swap_pipeline",
+            pipeline=name,
+            from_version=from_version,
+            to_version=to_version,
+            must_have_caught_up=must_have_caught_up,
+        )
     return answer
 
 
 def hold(conn: Connection, key: CheckpointKey, schema: str, seconds: float) -> None:
-    """Ask the driver of a version to begin no batch for so long."""
-    parameters = {"pipeline": key.processor, "version": key.version, "seconds": seconds}
-    with translated(schema):
-        conn.execute(sql.query("pipeline_hold", schema), parameters)
+    """Tell the driver of a version to start no batch for so long."""
+    name, version = key.processor, key.version
+    db.run(conn, schema, "pipeline_hold", pipeline=name, version=version, seconds=seconds)
 
 
 def drop(conn: Connection, key: CheckpointKey, schema: str) -> None:
-    """Its table, its checkpoint and what is known of it. Never the active one."""
+    """Its table, its checkpoint and its row. Never the active version."""
     name, version = key.processor, key.version
-    parameters = {
-        "pipeline": name,
-        "version": version,
-        "staging": staging_name(name, version),
-    }
-    with translated(schema, "pipeline", conn):
-        row = conn.execute(sql.query("drop_pipeline", schema), parameters).fetchone()
-    answer = one(row)[0]
+    staging = staging_name(name, version)
+    with db.acting(conn, "pipeline"):
+        (answer,) = db.fetch_one(
+            conn, schema, "drop_pipeline", pipeline=name, version=version, staging=staging
+        )
     if answer == "missing":
         there_are = [v.version for v in load_versions(conn, name, schema)]
         raise UnknownVersion(name, version, there_are)

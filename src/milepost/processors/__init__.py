@@ -1,7 +1,36 @@
 """Processors: named, versioned consumers of the log, with effects exactly once."""
 
-from milepost.processors.definition import Definition, ProcessorOptions
-from milepost.processors.group import Group, stopping_on_signals
+from milepost.processors.definition import Definition, Options, ProcessorOptions, ResetHandler
+from milepost.processors.deliver.transaction import Conflict
 from milepost.processors.processor import Processor
+from milepost.processors.progress import Follower, is_past, standings
+from milepost.processors.runner import Runner
+from milepost.processors.segments.claims import Claim, Claims, unclaimed
+from milepost.processors.segments.pool import ThreadLeases, thread_leases
+from milepost.processors.segments.work import SegmentWork, Surroundings
+from milepost.processors.self_checkpointing.api import LATEST, Checkpointing, Trigger
+from milepost.processors.session import ProcessorSession
 
-__all__ = ["Definition", "Group", "Processor", "ProcessorOptions", "stopping_on_signals"]
+__all__ = [
+    "LATEST",
+    "Checkpointing",
+    "Claim",
+    "Claims",
+    "Conflict",
+    "Definition",
+    "Follower",
+    "Options",
+    "Processor",
+    "ProcessorOptions",
+    "ProcessorSession",
+    "ResetHandler",
+    "Runner",
+    "SegmentWork",
+    "Surroundings",
+    "ThreadLeases",
+    "Trigger",
+    "is_past",
+    "standings",
+    "thread_leases",
+    "unclaimed",
+]

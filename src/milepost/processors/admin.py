@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from psycopg.rows import class_row
-
-from milepost import sql
+from milepost import db
 from milepost.checkpoints import CheckpointKey
-from milepost.db import translated
 from milepost.errors import UnknownProcessor
 from milepost.records import Position
 
@@ -55,9 +52,9 @@ class ProcessorStatus:
 def list_processors(
     conn: Connection, schema: str, name: str | None = None, count_up_to: int = COUNT_UP_TO
 ) -> list[ProcessorStatus]:
-    parameters = {"name": name, "count_up_to": count_up_to}
-    with translated(schema), conn.cursor(row_factory=class_row(ProcessorStatus)) as cursor:
-        return cursor.execute(sql.query("processor_list", schema), parameters).fetchall()
+    return db.fetch_records(
+        conn, schema, "processor_list", ProcessorStatus, name=name, count_up_to=count_up_to
+    )
 
 
 def find(conn: Connection, schema: str, name: str, version: int | None = None) -> CheckpointKey:
@@ -71,16 +68,10 @@ def find(conn: Connection, schema: str, name: str, version: int | None = None) -
 
 
 def set_paused(conn: Connection, schema: str, key: CheckpointKey, *, is_paused: bool) -> None:
-    """Takes effect within two seconds; the batch in hand is finished."""
-    with translated(schema):
-        conn.execute(sql.query("processor_pause", schema), _of(key) | {"is_paused": is_paused})
+    """Takes effect within two seconds; the running batch is finished."""
+    db.run(conn, schema, "processor_pause", **key.parameters(), is_paused=is_paused)
 
 
 def has_reset_handlers(conn: Connection, schema: str, key: CheckpointKey) -> bool:
-    with translated(schema):
-        row = conn.execute(sql.query("processor_reset_handlers", schema), _of(key)).fetchone()
-    return row is not None and bool(row[0])
-
-
-def _of(key: CheckpointKey) -> dict[str, Any]:
-    return {"processor": key.processor, "version": key.version}
+    rows = db.fetch_all(conn, schema, "processor_reset_handlers", **key.parameters())
+    return bool(rows) and bool(rows[0][0])

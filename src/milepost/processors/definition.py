@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from milepost.checkpoints import CheckpointKey
 from milepost.handlers import Handler, is_async
 from milepost.log import Selection, Start
-from milepost.processors.checkpointing import Checkpointing, Mode
-from milepost.processors.handling import Delivery, Handling, handling, refuse_two_colours
+from milepost.processors.handler_call import Delivery, Handling, handling, refuse_two_colours
+from milepost.processors.self_checkpointing.api import Checkpointing, Mode
 from milepost.retry import Retry
 
 if TYPE_CHECKING:
@@ -27,6 +27,19 @@ Engine: TypeAlias = Literal["process", "spark"]
 
 MAX_SEGMENTS = 4096
 MIN_CLAIM_SECONDS = 0.5
+# The least value of each number, and the numbers that must be positive.
+_LEAST = {
+    "version": 1,
+    "batch_size": 1,
+    "concurrency": 1,
+    "max_pending": 1,
+    "max_parked": 1,
+    "checkpoint_every": 0,
+    "checkpoint_seconds": 0,
+    "inbox_seconds": 0,
+    "claim_seconds": MIN_CLAIM_SECONDS,
+}
+_POSITIVE = ("poll_seconds", "durability_timeout")
 _CHOICES = {
     "handle": ("batch", "message"),
     "delivery": ("exactly_once", "at_least_once"),
@@ -98,85 +111,63 @@ class ProcessorOptions:
             value = getattr(self, option)
             if value not in choices:
                 raise ValueError(f"{option} is {value!r}: expected one of {choices}.")
-        if self.version < 1 or self.batch_size < 1 or self.at_once < 1:
-            raise ValueError("version, batch_size and concurrency are at least 1.")
+        if not isinstance(self.retry, Retry):
+            raise TypeError(f"retry is {self.retry!r}: expected a Retry, as in Retry(limit=3).")
+        self._check_numbers()
         Selection(self.topics, self.types)  # refuses what it cannot mean
-        self._check_pace()
-        self._check_delivery()
-        self._check_segments()
-        self._check_engine()
+        for reason in self._contradictions():
+            raise ValueError(f"Processor {self.name!r}: {reason}")
 
-    def _check_pace(self) -> None:
-        if self.checkpoint_every < 0 or self.checkpoint_seconds < 0 or self.inbox_seconds < 0:
-            raise ValueError(
-                "checkpoint_every, checkpoint_seconds and inbox_seconds must not be negative."
-            )
-        if self.max_pending < 1:
-            raise ValueError(f"max_pending is {self.max_pending}: expected at least 1.")
-        if self.max_parked < 1:
-            raise ValueError(f"max_parked is {self.max_parked}: expected at least 1.")
-        if self.poll_seconds <= 0:
-            raise ValueError(f"poll_seconds is {self.poll_seconds}: expected more than 0.")
-        if self.durability_timeout <= 0:
-            raise ValueError(
-                f"durability_timeout is {self.durability_timeout}: expected more than 0."
-            )
-
-    def _check_delivery(self) -> None:
-        is_loose = self.delivery == "at_least_once" and self.handle == "message"
-        if self.at_once > 1 and not is_loose and self.segments is None:
-            raise ValueError(
-                f"Processor {self.name!r}: handlers that run at once finish in any order, so their "
-                "effects cannot share one transaction with the checkpoint. Take segments=N, or "
-                "concurrency=1, or handle='message' with delivery='at_least_once'."
-            )
-        if self.inbox and self.delivery != "at_least_once":
-            raise ValueError(
-                f"Processor {self.name!r}: an inbox is for delivery='at_least_once'; exactly once "
-                "needs none."
-            )
-        if self.on_failure == "park" and self.at_once > 1 and self.segments is None:
-            raise ValueError(
-                f"Processor {self.name!r}: on_failure='park' sets messages aside in the order of "
-                "their checkpoint, which handlers that run at once have not. Take segments=N "
-                "instead of concurrency."
-            )
-
-    def _check_segments(self) -> None:
+    def _check_numbers(self) -> None:
+        for option, least in _LEAST.items():
+            value = getattr(self, option)
+            if value is not None and value < least:
+                raise ValueError(f"{option} is {value}: expected at least {least}.")
+        for option in _POSITIVE:
+            if (value := getattr(self, option)) <= 0:
+                raise ValueError(f"{option} is {value}: expected more than 0.")
         if self.segments is not None and not 1 <= self.segments <= MAX_SEGMENTS:
             raise ValueError(f"segments is {self.segments}: expected 1 to {MAX_SEGMENTS}.")
-        if self.claim_seconds < MIN_CLAIM_SECONDS:
-            raise ValueError(
-                f"claim_seconds is {self.claim_seconds}: expected at least {MIN_CLAIM_SECONDS}."
-            )
-        if self.segments is not None and self.inbox:
-            raise ValueError(
-                f"Processor {self.name!r}: an inbox is kept by one instance, segments are shared "
-                "by many. Take segments with delivery='exactly_once', or an inbox without them."
-            )
-        if self.segments is not None and self.on_conflict == "stop":
-            raise ValueError(
-                f"Processor {self.name!r}: instances share its segments and do not compete. "
-                "Leave on_conflict at 'standby'."
-            )
 
-    def _check_engine(self) -> None:
-        if self.engine == "process":
-            return
-        if self.segments is None or self.delivery != "exactly_once":
-            raise ValueError(
-                f"Processor {self.name!r}: engine='spark' runs exactly-once handlers, one task for "
-                "each segment. Give segments=N, and leave delivery at 'exactly_once'."
+    def _contradictions(self) -> Iterator[str]:
+        """Options that do not go together, and what to do."""
+        has_segments, is_exactly_once = self.segments is not None, self.delivery == "exactly_once"
+        is_concurrent = self.max_running > 1 and not has_segments
+        if is_concurrent and (is_exactly_once or self.handle == "batch"):
+            yield (
+                "handlers that run concurrently finish in any order, so their effects cannot share "
+                "one transaction with the checkpoint. Use segments=N, or concurrency=1, or "
+                "handle='message' with delivery='at_least_once'."
             )
-        if self.concurrency is not None:
-            raise ValueError(
-                f"Processor {self.name!r}: on Spark as many segments are handled at once as it has "
-                "cores. Leave concurrency out."
+        if self.inbox and is_exactly_once:
+            yield "an inbox is for delivery='at_least_once'; exactly once needs none."
+        if self.on_failure == "park" and is_concurrent:
+            yield (
+                "on_failure='park' sets messages aside in the order of their checkpoint, and "
+                "handlers that run concurrently have no such order. Use segments=N instead of "
+                "concurrency."
+            )
+        if has_segments and self.inbox:
+            yield (
+                "an inbox is kept by one instance, segments are shared by many. Use segments with "
+                "delivery='exactly_once', or an inbox without segments."
+            )
+        if has_segments and self.on_conflict == "stop":
+            yield "instances share its segments and do not compete. Leave on_conflict at 'standby'."
+        if self.engine == "spark" and not (has_segments and is_exactly_once):
+            yield (
+                "engine='spark' runs exactly-once handlers, one task for each segment. Set "
+                "segments=N, and leave delivery at 'exactly_once'."
+            )
+        if self.engine == "spark" and self.concurrency is not None:
+            yield (
+                "Spark handles as many segments concurrently as it has cores. Do not set "
+                "concurrency."
             )
 
     @property
-    def at_once(self) -> int:
-        """How many handlers of an unsegmented processor run at once."""
+    def max_running(self) -> int:
+        """How many handlers of an unsegmented processor run concurrently."""
         return 1 if self.concurrency is None else self.concurrency
 
     @property
@@ -215,7 +206,7 @@ class Definition:
         if is_async(handler):
             raise TypeError(
                 f"Processor {self.options.name!r}: a reset handler is a plain function, "
-                "`def empty(tx, to)`: whoever resets has a synchronous transaction."
+                "`def empty(tx, to)`: a reset runs in a synchronous transaction."
             )
         return replace(self, reset_handlers=(*self.reset_handlers, handler))
 

@@ -1,232 +1,297 @@
-"""One stretch of a processor's life: connected, at a known checkpoint, until something ends it.
-
-A conflict, a lost connection or a stop all end the session. The next one begins with what the
-database says, so that nothing remembered in memory can be wrong: also whether a commit whose
-answer was lost has happened.
-"""
+"""One session of a processor without segments: read, deliver, report, wait."""
 
 from __future__ import annotations
 
-import time
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from threading import Event
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING
 
 from milepost import db
 from milepost.checkpoints import Answer, Checkpoint, PostgresCheckpointStore
-from milepost.log import Reader, horizon, start_position
-from milepost.log.pace import Pace
-from milepost.processors.advance import Advance
-from milepost.processors.colour import EventLoop
-from milepost.processors.concurrent import ConcurrentDelivery
-from milepost.processors.conflict import Conflict
-from milepost.processors.effects import AtLeastOnce, Effects, ExactlyOnce, ExactlyOnceAsync
-from milepost.processors.failure import Attempts, Failure
-from milepost.processors.inbox import Inbox
-from milepost.processors.parking import Parking, refuse_pooled
-from milepost.processors.replay import NO_REPLAY, Replay, load_replay
-from milepost.processors.report import ORDERS_SECONDS, Reporter
-from milepost.processors.retrying import Retrying
-from milepost.processors.segmented.progress import has_seen, refuse_segmented
-from milepost.processors.sequential import SequentialDelivery
-from milepost.processors.stretch import Stretch
-from milepost.processors.turn import Turn
+from milepost.errors import CompetingInstance, HandlerFailed, ParkingFull, TransactionEnded
+from milepost.log import horizon, read_batch, start_position
+from milepost.processors.deliver.concurrent import ConcurrentDelivery
+from milepost.processors.deliver.inbox import Inbox
+from milepost.processors.deliver.sequential import Delivery, SequentialDelivery
+from milepost.processors.deliver.transaction import Conflict, Effects
+from milepost.processors.oversight import Overseen, Oversight
+from milepost.processors.progress import has_seen, refuse_segmented
+from milepost.processors.replay.replay import NO_REPLAY, Replay, load_replay
+from milepost.processors.segments.pool import ThreadLeases, thread_leases
+from milepost.processors.segments.work import Surroundings
+from milepost.processors.set_aside.parking import refuse_pooled
+from milepost.processors.set_aside.retry import Retrying
+from milepost.processors.standby import Standby
+from milepost.processors.turn import Turns
+from milepost.runtime import EventLoop, Session, SessionOver
 
 if TYPE_CHECKING:
-    from milepost.db import Connection
-    from milepost.log import Batch
-    from milepost.processors.definition import Definition, ProcessorOptions
-    from milepost.records import Position
+    from collections.abc import Callable
 
-Until: TypeAlias = Literal["stopped", "caught_up", "drained"]  # the last two are the same here
+    from milepost.db import Connection
+    from milepost.log import Batch, Horizon
+    from milepost.processors.definition import Definition, ProcessorOptions
+    from milepost.processors.deliver.attempts import Failure
+    from milepost.processors.status import ProcessorStatus
+    from milepost.records import Position
+    from milepost.runtime import Lease, Runtime, State, Until, Watch
+
 STOP_SECONDS = 0.5  # the longest that a processor with nothing to do takes to notice a stop
 
 
-class Delivery(Protocol):
-    """Sequential or concurrent."""
+@dataclass(slots=True)
+class ProcessorSession(Session):
+    """What the sessions of all kinds of processors have in common."""
 
-    checkpoint: Position
+    definition: Definition
+    runtime: Runtime
+    status: ProcessorStatus
+    stop: Event
+    standby: Standby
+    lease: Lease = field(init=False)
+    loop: EventLoop | None = field(default=None, init=False)
+    overseen: Overseen = field(init=False)
+    watch: Watch | None = field(default=None, init=False)
 
-    def deliver(self, batch: Batch) -> None: ...
-    def drain(self, reached: Position) -> None: ...
-    def close(self) -> None: ...
+    @property
+    def options(self) -> ProcessorOptions:
+        return self.definition.options
+
+    @property
+    def schema(self) -> str:
+        return self.runtime.schema
+
+    def report_end(self, state: State, error: str | None = None) -> None:
+        with self.lease as conn:
+            self.status.change(conn, state, error)
+
+    def meaning_of(self, error: Exception) -> Exception:
+        if isinstance(error, Conflict):
+            return self._meaning_of_conflict(error)
+        meaning = Session.meaning_of(self, error)
+        if isinstance(meaning, HandlerFailed | ParkingFull | TransactionEnded):
+            self.status.claim()
+        return meaning
+
+    def _meaning_of_conflict(self, conflict: Conflict) -> Exception:
+        """After a reset the next session begins immediately, from there."""
+        if not conflict.is_competitor:
+            return SessionOver("the checkpoint was moved")
+        if self.options.on_conflict == "stop":
+            # Unless it is this instance itself: a commit that outlived its connection.
+            current = self.checkpoint()
+            other = current.owner if current else None
+            if other != self.status.owner:
+                answer = conflict.answer.name.lower()
+                return CompetingInstance(self.options.name, self.status.owner, other, answer)
+        return SessionOver("another instance works", self.standby.wait)
+
+    def checkpoint(self) -> Checkpoint | None:
+        """What the database says now. There is one, without segments."""
+        with self.lease as conn:
+            return PostgresCheckpointStore(conn, self.schema).load(self.options.key)
+
+    def open_lease(self) -> None:
+        # What is being done is finished after a stop, and the last report needs a connection.
+        self.lease = self.runtime.connections.lease(self.options.name, Event())
+        self._stack.callback(self.lease.close)
+        with self.lease as conn:
+            db.check_schema(conn, self.schema)
+            refuse_pooled(self.options, conn)
+            self.status.register(conn, self.definition)
+        if self.definition.is_async:
+            self.loop = EventLoop(self.options.name)
+            self._stack.callback(self.loop.close)
+
+    def oversee(self, until: Until) -> None:
+        """From here on operators are heard. Without a watcher where the run ends by itself."""
+        oversight = self.runtime.part(Oversight)
+        watching = (
+            self.runtime.watching(self.options.poll_seconds)
+            if until == "stopped"
+            else nullcontext()
+        )
+        self.watch = self._stack.enter_context(watching)
+        self.overseen = self._stack.enter_context(oversight.of(self.status, self.watch))
+
+    def surroundings(self, on_retry: Callable[[Failure], None]) -> Surroundings:
+        owner, timing = self.status.owner, self.runtime.timing
+        return Surroundings(self.definition, owner, self.schema, self.stop, on_retry, timing)
+
+    def read(self, after: Position, batch_size: int) -> Batch:
+        with self.lease as conn:
+            limit = self._horizon(conn)
+            return read_batch(conn, after, limit, self.options.selection, batch_size, self.schema)
+
+    def _horizon(self, conn: Connection) -> Horizon:
+        """The watcher knows it. A run that ends by itself asks."""
+        return horizon(conn, self.schema) if self.watch is None else self.watch.horizon
+
+    def rest(self, seconds: float) -> None:
+        """Until it is woken, or for that long. Notices a stop."""
+        self.overseen.is_idle = True
+        while seconds > 0 and not self.stop.is_set():
+            step = min(seconds, STOP_SECONDS)
+            if self.watch is None:
+                self.stop.wait(step)
+            elif self.watch.wait(step):
+                break
+            seconds -= step
+        self.overseen.is_idle = False
+
+    def look_at_orders(self) -> bool:
+        """Whether there is a new answer to what the operators want."""
+        oversight = self.runtime.part(Oversight)
+        if oversight.is_late(self.overseen):
+            with self.lease as conn:
+                oversight.ask(conn, [self.overseen])
+        return self.overseen.has_news()
+
+    def wait_while_paused(self) -> bool:
+        """Whether the operators want the processor to pause; then some time has passed."""
+        if not self.overseen.orders.is_paused:
+            return False
+        with self.lease as conn:
+            self.status.change(conn, "paused")
+        self.rest(self.runtime.timing.orders_seconds)
+        return True
+
+    def report_idle(self) -> None:
+        """There is nothing to do. Signs of life are the watcher's."""
+        if self.status.state in ("starting", "paused", "retrying", "reconnecting"):
+            with self.lease as conn:
+                self.status.change(conn, "running")
+
+    def report_retry(self, failure: Failure) -> None:
+        self.status.claim()
+        with self.lease as conn:
+            self.status.change(conn, "retrying", failure.summary())
 
 
 @dataclass(slots=True)
-class Session(Stretch):
-    """Three connections at most: one that reads and waits, one that works and reports, and an
-    async one if the handler needs it, or one that keeps the turn behind a pooler."""
+class PlainSession(ProcessorSession):
+    """One connection, for reading and for batches; an async one if the handler needs it."""
 
-    definition: Definition
-    url: str = field(repr=False)
-    schema: str
-    reporter: Reporter
-    stop: Event
-    _conn: Connection = field(init=False)
-    _reading: Connection = field(init=False)
+    _around: Surroundings = field(init=False)
+    _leases: ThreadLeases = field(init=False)
     _effects: Effects = field(init=False)
     _delivery: Delivery = field(init=False)
     _inbox: Inbox | None = field(default=None, init=False)
     _replay: Replay = field(default=NO_REPLAY, init=False)
     _has_more_retries: bool = field(default=False, init=False)
-    _turn: Turn | None = field(default=None, init=False)  # at least once
     _has_turn: bool = field(default=False, init=False)
+    _reached: Position = field(init=False)
 
     def is_lost(self) -> bool:
-        """Whether one of the connections is gone."""
-        is_turn_lost = self._turn is not None and self._turn.conn.closed
-        return self._conn.closed or self._reading.closed or self._effects.is_lost() or is_turn_lost
-
-    @property
-    def conn(self) -> Connection:
-        return self._conn
-
-    def checkpoint(self) -> Checkpoint | None:
-        """What the database says now."""
-        return PostgresCheckpointStore(self._conn, self.schema).load(self._options.key)
+        return self._leases.is_lost()
 
     def run(self, until: Until) -> None:
-        """Read and deliver until a stop is asked for, or until caught up."""
+        """Read and deliver until a stop is requested, or until caught up."""
         if not self._has_turn:
             if until != "stopped" and self._have_others_caught_up():
                 return
             raise Conflict(Answer.FURTHER)
-        options = self._options
-        reader = Reader(
-            self._reading, self._delivery.checkpoint, options.selection, options.batch_size,
-            self.schema, keeps_raw=True,
-        )  # fmt: skip
-        reader.listen()
-        pace = Pace(options.poll_seconds)
+        self.oversee(until)
         while not self.stop.is_set():
             if self._follow_orders():
                 continue
-            before, batch = reader.after, reader.read()
-            self._delivery.deliver(replace(batch, messages=self._replay.marked(batch.messages)))
+            if self.watch is not None:
+                self.watch.clear()
+            batch = self.read(self._reached, self.options.batch_size)
+            self._reached = batch.reached
+            batch = replace(batch, messages=self._replay.marked(batch.messages))
+            self._delivery.deliver(batch)
             self._report(batch)
-            if until != "stopped" and not batch.is_full and not self._has_more_retries:
+            if batch.is_full or self._has_more_retries:
+                continue
+            if until != "stopped":
                 self._delivery.drain(batch.reached)
                 return
-            wait_seconds, pace = pace.after(
-                is_full=batch.is_full, is_fruitful=batch.reached > before, is_held=batch.is_held
-            )
-            if wait_seconds and not self._has_more_retries:
-                self._rest(wait_seconds)
-
-    @property
-    def _options(self) -> ProcessorOptions:
-        return self.definition.options
+            self.rest(self.options.poll_seconds)
 
     def _open(self) -> None:
-        name = f"milepost {self._options.name}"[:63]
-        self._conn = self._stack.enter_context(db.connect(self.url, application_name=name))
-        self._reading = self._stack.enter_context(db.connect(self.url, application_name=name))
-        for conn in (self._conn, self._reading):
-            db.detect_dead_peers(conn)
-        db.check_schema(self._conn, self.schema)
-        refuse_pooled(self._options, self._conn)
-        has_reset_handlers = bool(self.definition.reset_handlers)
-        refuse_segmented(self._conn, self.schema, self._options.key)
-        self.reporter.register(self._conn, has_reset_handlers=has_reset_handlers)
-        self._effects = self._open_effects(name)
-        # Before the checkpoint is loaded: who had the turn until now has moved it.
-        self._has_turn = self._take_turn(name)
-        checkpoint = self._first_checkpoint()
-        self._replay = load_replay(self._conn, self.schema, self._options.key, checkpoint.position)
+        self.open_lease()
+        options = self.options
+        with self.lease as conn:
+            refuse_segmented(conn, self.schema, options.key)
+        self._around = self.surroundings(self.report_retry)
+        self._leases = thread_leases(
+            self.definition, self.runtime.connections, self.schema, self.loop, Event(), self.lease
+        )
+        self._stack.callback(self._leases.close)
+        if options.inbox:
+            self._inbox = Inbox(options.key, self.lease, self.schema, options.inbox_seconds)
+        self._effects = self._leases.effects(inbox=self._inbox)
+        # Before the checkpoint is loaded: the instance that had the turn until now has moved it.
+        self._has_turn = self._take_turn()
+        with self.lease as conn:
+            checkpoint = PostgresCheckpointStore(conn, self.schema).first(
+                options.key,
+                lambda: start_position(conn, options.start_from, self.schema),
+                self.status.owner,
+            )
+            self._replay = load_replay(conn, self.schema, options.key, checkpoint.position)
+        self._reached = checkpoint.position
         self._delivery = self._open_delivery(checkpoint)
         self._stack.callback(self._delivery.close)
 
-    def _open_effects(self, application_name: str) -> Effects:
-        options = self._options
-        loop = EventLoop(options.name) if self.definition.is_async else None
-        if loop is not None:
-            self._stack.callback(loop.close)
-        if options.delivery == "at_least_once":
-            if options.inbox:
-                self._inbox = Inbox(options.key, self._conn, self.schema, options.inbox_seconds)
-            return AtLeastOnce(self.definition, self._conn, loop, self._inbox, self.schema)
-        if loop is None:
-            return ExactlyOnce(self.definition, self._conn, self.schema)
-        conn = loop.run(db.connect_async(self.url, application_name=application_name))
-        self._stack.callback(lambda: loop.run(conn.close()))
-        loop.run(db.detect_dead_peers_async(conn))
-        return ExactlyOnceAsync(self.definition, conn, loop, self.schema)
-
-    def _take_turn(self, application_name: str) -> bool:
+    def _take_turn(self) -> bool:
         """Exactly once, everybody may try: the row of the checkpoint decides."""
-        if self._options.delivery == "exactly_once":
+        if self.options.delivery == "exactly_once":
             return True
-        key = self._options.key
-        if not db.is_pooled(self._conn):
-            self._turn = Turn(key, self._conn, self.schema)
-        else:
-            self._turn = Turn.behind_pooler(key, self.url, self.schema, application_name)
-            self._stack.callback(self._turn.close)
-        return self._turn.take()
+        turns, key = self.runtime.part(Turns), self.options.key
+        has_turn = turns.take(key)
+        if has_turn:
+            self._stack.callback(turns.release, key)
+        return has_turn
 
     def _have_others_caught_up(self) -> bool:
-        limit = horizon(self._conn, self.schema).position
-        return has_seen(self._conn, self.schema, self._options, limit)
+        with self.lease as conn:
+            limit = horizon(conn, self.schema).position
+            return has_seen(conn, self.schema, self.options, limit)
 
     def _open_delivery(self, checkpoint: Checkpoint) -> Delivery:
-        attempts = Attempts(self._options, self.stop, self.is_lost, self._on_retry)
-        advance = Advance()
-        if self._options.at_once > 1 and isinstance(self._effects, AtLeastOnce):
-            return ConcurrentDelivery(
-                self._options, self._effects, attempts, advance, self._conn, checkpoint.position,
-                self.reporter.owner, self.schema, checkpoint.epoch,
-            )  # fmt: skip
-        is_parking = self._options.on_failure == "park"
-        return SequentialDelivery(
-            self._options, self._effects, attempts, advance, self._conn, checkpoint.position,
-            self.reporter.owner, self.schema, self._options.key, checkpoint.epoch,
-            Parking(self._options, self.schema) if is_parking else None,
-        )  # fmt: skip
-
-    def _first_checkpoint(self) -> Checkpoint:
-        """The stored one; at the very first time, where the processor is to start from. Stored
-        at once, so that 'end' means the end as of now, whenever the first message comes."""
-        store = PostgresCheckpointStore(self._conn, self.schema)
-        if (found := store.load(self._options.key)) is not None:
-            return found
-        start = start_position(self._conn, self._options.start_from, self.schema)
-        store.store(self._options.key, None, start, owner=self.reporter.owner)
-        found = store.load(self._options.key)  # ours, or that of whoever was quicker
-        return Checkpoint(start) if found is None else found
-
-    def _rest(self, seconds: float) -> None:
-        """Until a wake-up comes, or for that long, with an ear for a stop."""
-        end = time.monotonic() + seconds
-        while not self.stop.is_set() and (left := end - time.monotonic()) > 0:
-            if list(self._reading.notifies(timeout=min(left, STOP_SECONDS), stop_after=1)):
-                return
+        kind: type[Delivery] = SequentialDelivery
+        if self.options.max_running > 1:  # at least once: ProcessorOptions refuses anything else
+            kind = ConcurrentDelivery
+        return kind(
+            self._around,
+            self._leases,
+            self._effects,
+            key=self.options.key,
+            checkpoint=checkpoint.position,
+            epoch=checkpoint.epoch,
+            parking=self._around.parking(),
+        )
 
     def _follow_orders(self) -> bool:
-        """Whether the operators want something else done than reading on."""
-        known = self._delivery.checkpoint
-        orders = self.reporter.orders(self._conn)
-        if orders.has_reset(known):
-            raise Conflict(Answer.OLDER)
-        if orders.is_fresh and self._turn is not None:
-            self._turn.check()
-        if orders.is_paused:
-            self.reporter.change(self._conn, "paused")
-            self.stop.wait(ORDERS_SECONDS)
+        """Whether the operators want something other than reading on."""
+        if self.look_at_orders():
+            self._refuse_reset(self.overseen.orders.checkpoint)
+            if self.options.delivery == "at_least_once":
+                self.runtime.part(Turns).check(self.options.key)
+        if self.wait_while_paused():
             return True
-        self._has_more_retries = orders.has_retries and self._retry_requested()
+        self._has_more_retries = (
+            self.overseen.orders.has_retries
+            and Retrying(self._around, self.lease, self._effects).run()
+        )
         return False
 
-    def _retry_requested(self) -> bool:
-        return Retrying(self._options, self._conn, self._effects, self.schema, self.stop).run()
+    def _refuse_reset(self, asked: Position | None) -> None:
+        """What was asked a moment ago may be older than what was stored since."""
+        known = self._delivery.checkpoint
+        if asked is not None and asked < known:
+            current = self.checkpoint()
+            if current is not None and current.position < known:
+                raise Conflict(Answer.OLDER)
 
     def _report(self, batch: Batch) -> None:
-        if batch.messages:
-            self.reporter.batch(self._conn, len(batch.messages), batch.reached)
+        if not batch.messages:
+            self.report_idle()
         else:
-            self.reporter.idle(self._conn)
-        if self._inbox is not None and not batch.is_full and self.reporter.is_pruning_due():
+            with self.lease as conn:
+                self.status.batch(conn, len(batch.messages), batch.reached)
+        if self._inbox is not None and not batch.is_full and self.status.is_pruning_due():
             self._inbox.prune(self._delivery.checkpoint)
-
-    def _on_retry(self, failure: Failure) -> None:
-        self.reporter.claim()
-        self.reporter.change(self._conn, "retrying", failure.summary())

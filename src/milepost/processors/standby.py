@@ -1,75 +1,84 @@
-"""Stand by while another instance works: on one connection, with one small query a look.
+"""Stand by while another instance works, with one small query for each look.
 
-A session of its own would cost the server and this process two connections and a batch that is read
-in vain, every time. It is opened when the one that works seems to have stopped.
+A session of its own would read a batch in vain every time. It is opened when the instance that
+works seems to have stopped.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING
 
-import psycopg
-
-from milepost import db
 from milepost.checkpoints import Checkpoint, PostgresCheckpointStore
-from milepost.processors.turn import Turn
+from milepost.processors.turn import is_free
 from milepost.retry import Retry
+from milepost.runtime import Backoff, is_server_lost
 
 if TYPE_CHECKING:
     from milepost.db import Connection
     from milepost.processors.definition import ProcessorOptions
+    from milepost.processors.status import ProcessorStatus
+    from milepost.runtime import Lease, Runtime, Until
 
 # A standby looks again within this, so that it takes over within seconds.
 STANDBY = Retry(first_seconds=0.2, longest_seconds=1.0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Standby:
+    """Waits longer, the more attempts to work have been in vain since the last batch."""
+
     options: ProcessorOptions
-    url: str = field(repr=False)
-    schema: str
+    runtime: Runtime
+    status: ProcessorStatus
     stop: Event
-    chance: Callable[[], float] = random.random
+    _backoff: Backoff = field(default_factory=lambda: Backoff(STANDBY), init=False)
+    _progress: int = field(default=0, init=False)
 
-    def wait(self, attempts: int) -> None:
-        """Until it is worth trying to work, or a stop is asked for. Longer, the more attempts have
-        been in vain. What the server lacks is for the next session to find out."""
+    def wait(self, until: Until) -> None:
+        """Until it is worth trying to work, or a stop is requested."""
+        if self.status.progress > self._progress:
+            self._backoff.reset()
+        self._progress = self.status.progress
+        # Without a connection: the row in `processors` is the active instance's.
+        self.status.change(None, "standby")
+        if until != "stopped":
+            self._rest()  # the next session sees whether the other has caught up
+            return
+        lease = self.runtime.connections.lease(self.options.name, self.stop)
         try:
-            with db.connect(self.url, application_name=self._name) as conn:
-                self._wait(conn, attempts)
-        except psycopg.OperationalError:
-            self.rest(attempts)
+            self._wait(lease)
+        except Exception as error:
+            if not is_server_lost(error):
+                raise
+            self._rest()  # what the server lacks is for the next session to find out
+        finally:
+            lease.close()
 
-    def rest(self, attempts: int) -> None:
-        self.stop.wait(STANDBY.delay_seconds(attempts, self.chance()))
-
-    def _wait(self, conn: Connection, attempts: int) -> None:
-        before = self.look(conn)
+    def _wait(self, lease: Lease) -> None:
+        before = self.look(lease)
         while not self.stop.is_set():
-            self.rest(attempts)
-            attempts += 1
-            now = self.look(conn)
-            if self._may_work(conn, before, now):
-                return
+            self._rest()
+            now = self.look(lease)
+            with lease as conn:
+                if self._may_work(conn, before, now):
+                    return
             before = now
 
-    def look(self, conn: Connection) -> Checkpoint | None:
-        return PostgresCheckpointStore(conn, self.schema).load(self.options.key)
+    def _rest(self) -> None:
+        self.stop.wait(self._backoff.next_seconds())
+
+    def look(self, lease: Lease) -> Checkpoint | None:
+        with lease as conn:
+            return PostgresCheckpointStore(conn, self.runtime.schema).load(self.options.key)
 
     def _may_work(
         self, conn: Connection, before: Checkpoint | None, now: Checkpoint | None
     ) -> bool:
-        """At least once, whoever has the turn works, however long it takes. Exactly once, the one
-        that works moves the checkpoint: if it has not, there is nothing to do, it is dead, or its
-        handler is slow, which the lock on the row will tell."""
+        """At least once, the instance that has the turn works, however long it takes. Exactly once,
+        the one that works moves the checkpoint: if it has not, there is nothing to do, it is dead,
+        or its handler is slow, which the lock on the row will show."""
         if self.options.delivery == "at_least_once":
-            return Turn(self.options.key, conn, self.schema).is_free()
+            return is_free(conn, self.runtime.schema, self.options.key)
         return now == before
-
-    @property
-    def _name(self) -> str:
-        return f"milepost {self.options.name}"[:63]

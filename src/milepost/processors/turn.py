@@ -1,69 +1,113 @@
 """Whose turn it is: of the instances of an at-least-once processor without segments, one works.
 
 Exactly once, the row of the checkpoint decides: it is locked before the handler is called. At least
-once the handler comes first, and the checkpoint would tell only afterwards that it worked in vain.
-So an instance works while it holds an advisory lock, and loads the checkpoint once it has the lock.
+once the handler comes first, and the checkpoint would show only afterwards that it worked in vain.
+So an instance works while it holds an advisory lock, and loads the checkpoint once it has it.
 
 It is a lock of the session. It ends with the connection, however the process ends, and need not be
-renewed beside slow handlers. It is no fence: that is the compare-and-set of the checkpoint.
+renewed beside slow handlers. It is not a fence: that is the compare-and-set of the checkpoint. All
+processors of a process hold their locks on one connection.
 
 Behind a pooler no session is ours. There a transaction holds the lock, on a connection that does
-nothing else. It has no transaction id and no snapshot, so that it holds no horizon back.
+nothing else. It has no transaction id and no snapshot, so it does not hold back the horizon.
 """
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from threading import Event, Lock
+from typing import TYPE_CHECKING
 
 import psycopg
 
-from milepost import db, sql
-from milepost.db import one, translated
+from milepost import db
+from milepost.runtime import ServerLost
 
 if TYPE_CHECKING:
     from milepost.checkpoints import CheckpointKey
     from milepost.db import Connection
+    from milepost.runtime import Lease, Runtime
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    key: CheckpointKey
-    conn: Connection
-    schema: str
+def is_free(conn: Connection, schema: str, key: CheckpointKey) -> bool:
+    """Whether nobody has the turn, for an instance that does not take it."""
+    return bool(db.fetch_one(conn, schema, "turn_take_in_transaction", **key.parameters())[0])
 
-    @classmethod
-    def behind_pooler(cls, key: CheckpointKey, url: str, schema: str, application: str) -> Self:
-        """On a connection of its own; `close` it."""
-        conn = db.connect(url, application_name=application)
-        conn.autocommit = False  # the next statement begins the transaction that `close` ends
-        return cls(key, conn, schema)
 
-    def take(self) -> bool:
-        """Whether this instance has the turn, from now until its connection or `close` ends it."""
-        if self.conn.autocommit:
-            return self._ask("turn_take")
-        with translated(self.schema):
-            self.conn.execute(sql.query("turn_keep", self.schema))
-        return self._ask("turn_take_in_transaction")
+class Turns:
+    """The turns that this process has: `runtime.part(Turns)`."""
 
-    def is_free(self) -> bool:
-        """Whether nobody has it, for one who does not take it."""
-        return self._ask("turn_take_in_transaction")
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._lock = Lock()
+        self._stop = Event()
+        self._held: dict[CheckpointKey, Lease] = {}
+        self._checked_at = 0.0
 
-    def check(self) -> None:
-        """Raises if the connection that has the lock is gone, where nothing else uses it."""
-        if not self.conn.autocommit:
-            self._ask("turn_take_in_transaction")
+    def take(self, key: CheckpointKey) -> bool:
+        """Whether this process has the turn from now on. Not if another instance in it has."""
+        with self._lock:
+            if key in self._held:
+                return False
+            lease = self._shared() or self._runtime.connections.lease(
+                "turns", self._stop, is_own=True
+            )
+            conn = lease.__enter__()
+            try:
+                is_taken = self._take(conn, key)
+            except BaseException:
+                lease.__exit__(None, None, None)
+                lease.close()
+                raise
+            if is_taken:
+                self._held[key] = lease
+            else:
+                self._leave(conn, lease)
+            return is_taken
 
-    def close(self) -> None:
-        with suppress(psycopg.Error):  # a lost connection has ended it already, whatever it says
-            self.conn.rollback()
-        self.conn.close()
+    def release(self, key: CheckpointKey) -> None:
+        with self._lock:
+            lease = self._held.pop(key, None)
+            if lease is None or lease.conn is None:
+                return
+            conn = lease.conn
+            with suppress(psycopg.Error):  # a lost connection has ended it already
+                if conn.autocommit:
+                    db.run(conn, self._runtime.schema, "turn_release", **key.parameters())
+            self._leave(conn, lease)
 
-    def _ask(self, query: str) -> bool:
-        parameters = {"processor": self.key.processor, "version": self.key.version}
-        with translated(self.schema):
-            row = self.conn.execute(sql.query(query, self.schema), parameters).fetchone()
-        return bool(one(row)[0])
+    def check(self, key: CheckpointKey) -> None:
+        """Raises if the connection that has the lock is gone: nothing else uses it."""
+        with self._lock:
+            now, timing = time.monotonic(), self._runtime.timing
+            lease = self._held.get(key)
+            if lease is None or lease.conn is None or lease.conn.closed:
+                raise ServerLost("The connection that holds the processor's turn is gone.")
+            if not lease.conn.autocommit or now - self._checked_at >= timing.orders_seconds:
+                self._checked_at = now
+                lease.conn.execute(b"select")
+
+    def _shared(self) -> Lease | None:
+        """Not behind a pooler: a transaction that ended one turn would end all."""
+        for lease in self._held.values():
+            conn = lease.conn
+            if conn is not None and conn.autocommit and not conn.closed:
+                return lease
+        return None
+
+    def _take(self, conn: Connection, key: CheckpointKey) -> bool:
+        schema = self._runtime.schema
+        if not db.is_pooled(conn):
+            return bool(db.fetch_one(conn, schema, "turn_take", **key.parameters())[0])
+        conn.autocommit = False  # the next statement begins the transaction
+        db.fetch_all(conn, schema, "turn_keep")
+        return bool(db.fetch_one(conn, schema, "turn_take_in_transaction", **key.parameters())[0])
+
+    def _leave(self, conn: Connection, lease: Lease) -> None:
+        if not conn.autocommit:
+            with suppress(psycopg.Error):
+                conn.rollback()
+        lease.__exit__(None, None, None)
+        if lease not in self._held.values():
+            lease.close()

@@ -7,23 +7,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from psycopg.rows import class_row
-
-from milepost import sql
-from milepost.db import translated
+from milepost import db
 from milepost.errors import UnknownJob
-from milepost.queue import take
 from milepost.records import Verdict
 
 if TYPE_CHECKING:
     from milepost.db import Connection
 
-Status: TypeAlias = Literal["ready", "scheduled", "running", "dead", "done", "cancelled"]
+Status: TypeAlias = Literal["ready", "scheduled", "waiting", "running", "dead", "done", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
-    """The whole queue at a glance. `rate`: attempts that ended a second, as workers lately said."""
+    """The whole queue at a glance. `waiting`: for other jobs. `rate`: attempts that ended a second,
+    as workers lately said."""
 
     ready: int
     scheduled: int
@@ -33,11 +30,13 @@ class QueueStatus:
     channels: int
     oldest_due_seconds: float | None
     rate: float
+    waiting: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelStatus:
-    """A channel that has jobs or a policy."""
+    """A channel that has jobs, a policy or an upkeep, or a family with one. The limits are those
+    that apply; `family`: whose they are, if they are not its own."""
 
     name: str
     ready: int
@@ -50,11 +49,19 @@ class ChannelStatus:
     release_seconds: float | None
     max_size: int | None
     is_paused: bool
+    family: str | None = None
+    max_concurrency_total: int | None = None
+    rate_count: int | None = None
+    rate_seconds: float | None = None
+    rate_burst: int | None = None
+    waiting: int = 0
+    keep_dead_seconds: float | None = None
+    ageing_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """Everything known about one job."""
+    """Everything known about one job. `after`: what it waits for."""
 
     id: int
     channel: str
@@ -74,16 +81,15 @@ class JobStatus:
     progress: bytes | None
     result: bytes | None
     last_error: str | None
+    after: list[int]
 
 
 def summary(conn: Connection, schema: str) -> QueueStatus:
-    with translated(schema), conn.cursor(row_factory=class_row(QueueStatus)) as cursor:
-        return cursor.execute(sql.query("queue_summary", schema)).fetchall()[0]
+    return db.fetch_records(conn, schema, "queue_summary", QueueStatus)[0]
 
 
 def list_channels(conn: Connection, schema: str) -> list[ChannelStatus]:
-    with translated(schema), conn.cursor(row_factory=class_row(ChannelStatus)) as cursor:
-        return cursor.execute(sql.query("queue_channels", schema)).fetchall()
+    return db.fetch_records(conn, schema, "queue_channels", ChannelStatus)
 
 
 def list_jobs(
@@ -96,8 +102,7 @@ def list_jobs(
 ) -> list[JobStatus]:
     """The oldest first."""
     parameters = {"channel": channel, "status": status, "max_count": max_count, "id": id_}
-    with translated(schema), conn.cursor(row_factory=class_row(JobStatus)) as cursor:
-        return cursor.execute(sql.query("queue_jobs", schema), parameters).fetchall()
+    return db.fetch_records(conn, schema, "queue_jobs", JobStatus, **parameters)
 
 
 def find(conn: Connection, schema: str, id_: int) -> JobStatus:
@@ -107,29 +112,27 @@ def find(conn: Connection, schema: str, id_: int) -> JobStatus:
 
 
 def cancel(conn: Connection, schema: str, ids: Sequence[int]) -> list[Verdict]:
-    """DONE: it waited, and is gone. CANCELLED: it runs, and was asked to stop."""
-    return take.cancel(conn, ids, schema)
+    """DONE: it waited, and is finished. CANCELLED: it runs, and was asked to stop."""
+    return [Verdict(row[0]) for row in db.fetch_all(conn, schema, "queue_cancel", ids=list(ids))]
 
 
 def retry(conn: Connection, schema: str, ids: Sequence[int]) -> list[Verdict]:
-    return take.retry(conn, ids, schema)
+    """Dead jobs become ready, without failures. STALE: it is not dead, or another job has its
+    unique key."""
+    return [Verdict(row[0]) for row in db.fetch_all(conn, schema, "queue_retry", ids=list(ids))]
 
 
 def dead_ids(conn: Connection, schema: str, channel: str | None = None) -> list[int]:
-    with translated(schema):
-        rows = conn.execute(sql.query("queue_dead_ids", schema), {"channel": channel}).fetchall()
-    return [id_ for (id_,) in rows]
+    return [id_ for (id_,) in db.fetch_all(conn, schema, "queue_dead_ids", channel=channel)]
 
 
 def drop(conn: Connection, schema: str, ids: Sequence[int]) -> list[int]:
-    """Delete dead jobs; those that were."""
-    with translated(schema):
-        rows = conn.execute(sql.query("queue_drop", schema), {"ids": list(ids)}).fetchall()
-    return [id_ for (id_,) in rows]
+    """Delete dead jobs; the ids of those that were dead. Jobs that wait for one go on."""
+    return [id_ for (id_,) in db.fetch_all(conn, schema, "queue_drop", ids=list(ids))]
 
 
 def purge(conn: Connection, schema: str, channel: str, statuses: Sequence[Status]) -> int:
-    """Delete what is in a channel, but for what runs; how many."""
-    parameters = {"channel": channel, "statuses": list(statuses)}
-    with translated(schema):
-        return conn.execute(sql.query("queue_purge", schema), parameters).rowcount
+    """Delete the jobs of a channel, except for running ones; how many. Jobs that wait for one that
+    has not begun are cancelled."""
+    row = db.fetch_one(conn, schema, "queue_purge", channel=channel, statuses=list(statuses))
+    return int(row[0])

@@ -1,4 +1,4 @@
-"""How an attempt ended, and what the queue is to be told of it. Pure: chance is passed in."""
+"""How an attempt ended, and what the queue does then. Pure: chance is passed in."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from milepost.errors import JobTransactionEnded
+from milepost.errors import InvalidJob, InvalidResult, JobTransactionEnded, describe, message_of
 from milepost.handlers import storable
 from milepost.queue.encode import encode_value
 from milepost.retry import Retry
@@ -16,15 +16,18 @@ from milepost.retry import Retry
 if TYPE_CHECKING:
     from milepost.records import TakenJob
 
-# None: give up at once. The exception's own class counts before those that it inherits from.
+# None: give up immediately. An exception's own class counts before its base classes.
 RetryPolicy: TypeAlias = "Retry | Mapping[type[BaseException], Retry | None]"
 # As often as the job's own max_attempts allow.
 DEFAULT_RETRY = Retry(limit=2**31, first_seconds=1.0, longest_seconds=3600.0)
 
+# Another attempt would repeat effects that were not undone, or end in the same way.
+FINAL = (JobTransactionEnded, InvalidResult)
+
 
 class Defer(Exception):
     """Raise or return it: the job runs again later, at `until` or after that long, and keeps its
-    state unless one is given. It is no failure. Returned by a handler with a transaction, it
+    state unless one is given. This is not a failure. Returned by a handler with a transaction, it
     commits with that; raised, the transaction is rolled back."""
 
     def __init__(self, until: datetime | timedelta | None = None, state: Any = None) -> None:
@@ -46,7 +49,7 @@ class Cancel(Exception):
 
 
 class Kind(Enum):
-    """What the queue is told; each is one statement for many jobs."""
+    """Each is one statement for many jobs."""
 
     COMPLETE = auto()
     DEFER = auto()
@@ -70,32 +73,31 @@ class Ending:
 
     @property
     def is_dead(self) -> bool:
-        """Whether the job is set aside as dead by this, as the server decides it too."""
+        """Whether the job is dead after this. The server decides it in the same way."""
         is_last = self.job.failures + 1 >= self.job.max_attempts
         return self.kind is Kind.FAIL and (self.is_final or is_last)
 
 
 def ending_of_return(job: TakenJob, result: object) -> Ending:
-    if isinstance(result, Defer):
-        return deferred(job, result)
-    if isinstance(result, Cancel):
-        return Ending(job, Kind.CANCEL, error=storable(str(result)) or None)
-    # What nobody asked to keep need not be JSON.
-    kept = encode_value("result", result) if job.is_kept and result is not None else None
+    if isinstance(result, Defer | Cancel):
+        return _ending_of_wish(job, result)
+    # A result that is not kept need not be JSON.
+    kept = _encoded(job, "result", result) if job.is_kept and result is not None else None
     return Ending(job, Kind.COMPLETE, result=kept)
 
 
 def ending_of_error(
     job: TakenJob, error: BaseException, policy: RetryPolicy, chance: float
 ) -> Ending:
-    if isinstance(error, Defer):
-        return deferred(job, error)
-    if isinstance(error, Cancel):
-        return Ending(job, Kind.CANCEL, error=storable(str(error)) or None)
-    text = storable(f"{type(error).__name__}: {error}")
+    if isinstance(error, Defer | Cancel):
+        try:
+            return _ending_of_wish(job, error)
+        except InvalidResult as invalid:
+            error = invalid
+    text = storable(describe(error))
     if job.cancelled:
         return Ending(job, Kind.CANCEL, error=text)
-    retry = None if isinstance(error, JobTransactionEnded) else retry_for(error, policy)
+    retry = None if isinstance(error, FINAL) else retry_for(error, policy)
     retries = job.failures + 1
     if retry is None or retries > retry.limit:
         return Ending(job, Kind.FAIL, error=text, is_final=True)
@@ -104,14 +106,42 @@ def ending_of_error(
 
 
 def unacceptable(ending: Ending, error: Exception) -> Ending:
-    """What the server refused to store. Final: the handler would say it again."""
-    text = storable(f"{ending.kind.name.lower()} was refused: {error}")
+    """The server refused to store it. Final: the next attempt would end in the same way."""
+    text = storable(f"{ending.kind.name.lower()} was refused: {describe(error)}")
     return Ending(ending.job, Kind.FAIL, error=text, is_final=True)
 
 
-def deferred(job: TakenJob, defer: Defer) -> Ending:
-    state = None if defer.state is None else encode_value("state", defer.state)
-    return Ending(job, Kind.DEFER, until=defer.until, state=state)
+def _ending_of_wish(job: TakenJob, wish: Defer | Cancel) -> Ending:
+    if isinstance(wish, Cancel):
+        return Ending(job, Kind.CANCEL, error=storable(message_of(wish)) or None)
+    state = None if wish.state is None else _encoded(job, "state", wish.state)
+    return Ending(job, Kind.DEFER, until=wish.until, state=state)
+
+
+def _encoded(job: TakenJob, field: str, value: Any) -> bytes:
+    try:
+        return encode_value(field, value)
+    except InvalidJob as error:
+        raise InvalidResult(job.id, field, error.reason) from error
+
+
+def check_retry(policy: object) -> None:
+    """Refused when the worker is registered, not at its first failure."""
+    if isinstance(policy, Retry):
+        return
+    if not isinstance(policy, Mapping):
+        raise TypeError(
+            f"retry is {policy!r}: expected a Retry, as in Retry(limit=3), or a mapping from "
+            "exception classes to Retry or None."
+        )
+    for kind, retry in policy.items():
+        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+            raise TypeError(f"retry has the key {kind!r}: expected an exception class.")
+        if not (retry is None or isinstance(retry, Retry)):
+            raise TypeError(
+                f"retry of {kind.__name__} is {retry!r}: expected a Retry, or None to give up "
+                "immediately."
+            )
 
 
 def retry_for(error: BaseException, policy: RetryPolicy) -> Retry | None:

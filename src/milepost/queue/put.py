@@ -7,22 +7,29 @@ Whatever the way, the jobs exist if and only if the caller's transaction commits
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
-import psycopg
-from psycopg.pq import TransactionStatus
-
 from milepost import sql
-from milepost.db import check_usable, one, plain, plain_async, translated
-from milepost.queue.encode import PLAIN, Row, check_channel, encode, encode_value, is_plain
+from milepost.db import check_usable
+from milepost.queue.encode import (
+    Row,
+    are_plain,
+    check_channel,
+    encode,
+    encode_plain,
+    encode_value,
+    is_conditional,
+)
+from milepost.records import Job
+from milepost.steps import Copy, run_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterator
     from datetime import datetime
 
     from milepost.db import AsyncConnection, Connection, Statement
-    from milepost.records import Job
+    from milepost.steps import Steps
 
 # From here on COPY is faster than one call with arrays, as for the log.
 COPY_FROM = 200
@@ -43,127 +50,131 @@ def put(
     """Put jobs, in the transaction that is open on the connection; answers with their ids, in the
     same order. With an AsyncConnection, await it.
 
-    Where an unfinished job of the channel has the same unique key, its id is answered instead.
+    Where a job of the channel has the same unique key, its id is answered instead.
     """
-    if len(jobs) < COPY_FROM or any(job.unique_key is not None for job in jobs):
-        rows = [encode(job) for job in jobs]
-        check_usable(conn)
-        if isinstance(conn, psycopg.AsyncConnection):
-            return _put_rows_async(conn, rows, schema)
-        return put_rows(conn, rows, schema)
+    _refuse_others(conn, jobs)
+    steps, is_copied = _steps(jobs, schema)
     check_usable(conn)
-    bulk = _Bulk.of(jobs, schema)
-    return bulk.run_async(conn) if isinstance(conn, psycopg.AsyncConnection) else bulk.run(conn)
+    return run_steps(conn, steps, schema, "put", in_savepoint=is_copied)
 
 
-def put_rows(conn: Connection, rows: list[Row], schema: str = sql.DEFAULT_SCHEMA) -> list[int]:
-    """Put jobs that are encoded already, in one statement."""
-    if not rows:
+@overload
+def put_group(
+    conn: Connection, jobs: Iterable[Job], then: Job, *, schema: str = ...
+) -> tuple[list[int], int]: ...
+@overload
+def put_group(
+    conn: AsyncConnection, jobs: Iterable[Job], then: Job, *, schema: str = ...
+) -> Awaitable[tuple[list[int], int]]: ...
+def put_group(
+    conn: Connection | AsyncConnection,
+    jobs: Iterable[Job],
+    then: Job,
+    *,
+    schema: str = sql.DEFAULT_SCHEMA,
+) -> tuple[list[int], int] | Awaitable[tuple[list[int], int]]:
+    """Put jobs, and one that runs when all of them have completed, all or nothing; answers with
+    their ids, and with its id. With an AsyncConnection, await it. If one of them dies, `on_dead` of
+    `then` says what becomes of it."""
+    members = tuple(jobs)
+    _refuse_others(conn, (*members, then))
+    encode(then)  # refused before anything is sent
+    check_usable(conn)
+    return run_steps(conn, _group(members, then, schema), schema, "put", in_savepoint=True)
+
+
+def _group(jobs: tuple[Job, ...], then: Job, schema: str) -> Steps[tuple[list[int], int]]:
+    steps, _ = _steps(jobs, schema)
+    ids = yield from steps
+    final = replace(then, after=[*then.after, *ids])
+    (last,) = yield from _call(_statement([encode(final)], schema))
+    return ids, last
+
+
+def _refuse_others(conn: object, jobs: Sequence[object]) -> None:
+    """With an error that says what is expected."""
+    if isinstance(conn, Job):
+        raise TypeError(
+            "put() was given a job instead of a connection. Pass the psycopg connection first, in "
+            "whose transaction the jobs are to exist: put(conn, job)."
+        )
+    for kind in set(map(type, jobs)):
+        if not issubclass(kind, Job):
+            raise TypeError(f"put() was given a {kind.__name__}, expected a milepost.Job.")
+
+
+def _steps(jobs: Sequence[Job], schema: str) -> tuple[Steps[list[int]], bool]:
+    """What is to be done, and whether it is a COPY. What is refused is refused here, or there."""
+    is_plain = are_plain(jobs)
+    if len(jobs) >= COPY_FROM and (is_plain or not any(map(is_conditional, jobs))):
+        return _copy(jobs, schema, is_plain=is_plain), True
+    if is_plain:
+        return _call(_plain_statement([encode_plain(job) for job in jobs], schema)), False
+    return _call(_statement([encode(job) for job in jobs], schema)), False
+
+
+def _call(statement: Statement | None) -> Steps[list[int]]:
+    if statement is None:
         return []
-    with translated(schema, "put", conn):
-        return [row[0] for row in plain(conn).execute(*_statement(rows, schema)).fetchall()]
+    found = yield statement
+    return [id_ for (id_,) in found]
 
 
-async def _put_rows_async(conn: AsyncConnection, rows: list[Row], schema: str) -> list[int]:
+def _copy(jobs: Sequence[Job], schema: str, *, is_plain: bool) -> Steps[list[int]]:
+    """Their ids and the server's time come first: COPY returns nothing, and computes nothing. They
+    are encoded while the server writes the earlier ones; a savepoint undoes those if one is
+    refused."""
+    counts = Counter([job.channel for job in jobs])
+    for name in counts:
+        check_channel(name)
+    parameters = {
+        "count": len(jobs),
+        "channels": list(counts),
+        "counts": list(counts.values()),
+    }
+    ((now, ids),) = yield sql.query("queue_draw_ids", schema), parameters
+    if is_plain:
+        rows = _plain_rows(jobs, now, ids)
+        yield Copy(sql.query("queue_copy_plain", schema), _PLAIN_TYPES, rows)
+    else:
+        yield Copy(sql.query("queue_copy", schema), _COPY_TYPES, _rows(jobs, now, ids))
+    return list(ids)
+
+
+def _plain_rows(jobs: Sequence[Job], now: datetime, ids: list[int]) -> Iterator[tuple[Any, ...]]:
+    for id_, job in zip(ids, jobs, strict=True):
+        yield id_, job.channel, encode_value("content", job.content), now
+
+
+def _rows(jobs: Sequence[Job], now: datetime, ids: list[int]) -> Iterator[tuple[Any, ...]]:
+    for id_, job in zip(ids, jobs, strict=True):
+        row = encode(job)
+        run_at = row.run_at or (now if row.delay is None else now + row.delay)
+        status = "scheduled" if run_at > now else "ready"
+        yield (
+            id_, row.channel, row.content, run_at, status, row.priority, row.max_attempts,
+            row.state, row.keep_for,
+        )  # fmt: skip
+
+
+def _plain_statement(rows: list[tuple[str, bytes]], schema: str) -> Statement | None:
     if not rows:
-        return []
-    with translated(schema, "put", conn):
-        found = await plain_async(conn).execute(*_statement(rows, schema))
-        return [row[0] for row in await found.fetchall()]
-
-
-@dataclass(frozen=True, slots=True)
-class _Bulk:
-    """Many jobs by COPY. Their ids and the server's time come first: COPY answers with nothing,
-    and computes nothing. They are encoded while the server writes the earlier ones, one at a
-    time; a savepoint undoes those if one is refused."""
-
-    jobs: tuple[Job, ...]
-    counts: Counter[str]  # of each channel
-    is_plain: bool
-    schema: str
-
-    @classmethod
-    def of(cls, jobs: tuple[Job, ...], schema: str) -> _Bulk:
-        counts = Counter([job.channel for job in jobs])
-        for name in counts:
-            check_channel(name)
-        return cls(jobs, counts, all(map(is_plain, jobs)), schema)
-
-    def run(self, conn: Connection) -> list[int]:
-        with translated(self.schema, "put", conn):
-            if _would_commit(conn):
-                conn.execute(self._time())
-            with conn.transaction():
-                now, ids = one(plain(conn).execute(*self._draw()).fetchone())
-                with conn.cursor().copy(self._copy()) as copy:
-                    copy.set_types(self._types())
-                    for row in self._values(now, ids):
-                        copy.write_row(row)
-        return list(ids)
-
-    async def run_async(self, conn: AsyncConnection) -> list[int]:
-        with translated(self.schema, "put", conn):
-            if _would_commit(conn):
-                await conn.execute(self._time())
-            async with conn.transaction():
-                drawn = await plain_async(conn).execute(*self._draw())
-                now, ids = one(await drawn.fetchone())
-                async with conn.cursor().copy(self._copy()) as copy:
-                    copy.set_types(self._types())
-                    for row in self._values(now, ids):
-                        await copy.write_row(row)
-        return list(ids)
-
-    def _time(self) -> bytes:
-        return sql.query("queue_time", self.schema)
-
-    def _draw(self) -> Statement:
-        return sql.query("queue_draw_ids", self.schema), {
-            "count": len(self.jobs),
-            "channels": list(self.counts),
-            "counts": list(self.counts.values()),
-        }
-
-    def _copy(self) -> bytes:
-        return sql.query("queue_copy_plain" if self.is_plain else "queue_copy", self.schema)
-
-    def _types(self) -> tuple[str, ...]:
-        return _PLAIN_TYPES if self.is_plain else _COPY_TYPES
-
-    def _values(self, now: datetime, ids: list[int]) -> Iterator[tuple[Any, ...]]:
-        if self.is_plain:
-            for id_, job in zip(ids, self.jobs, strict=True):
-                yield id_, job.channel, encode_value("content", job.content), now
-            return
-        for id_, job in zip(ids, self.jobs, strict=True):
-            row = encode(job)
-            run_at = row.run_at or (now if row.delay is None else now + row.delay)
-            status = "scheduled" if run_at > now else "ready"
-            yield (
-                id_, row.channel, row.content, run_at, status, row.priority, row.max_attempts,
-                row.state, row.keep_for,
-            )  # fmt: skip
-
-
-def _would_commit(conn: Connection | AsyncConnection) -> bool:
-    """Where no transaction is open yet and psycopg is to open one implicitly, a `transaction()`
-    block would be the outermost one, and commit what is the caller's to commit. Any statement
-    before it opens the caller's."""
-    return not conn.autocommit and conn.info.transaction_status == TransactionStatus.IDLE
+        return None
+    if len(rows) == 1:
+        ((channel, content),) = rows
+        return sql.query("queue_put_plain", schema), {"channel": channel, "content": content}
+    channels, contents = map(list, zip(*rows, strict=True))
+    return sql.query("queue_put_many_plain", schema), {"channels": channels, "contents": contents}
 
 
 def _statement(rows: list[Row], schema: str) -> Statement:
     if len(rows) == 1:
-        row = rows[0]
-        if row[2:] == PLAIN:
-            return sql.query("queue_put_plain", schema), {"channel": row[0], "content": row[1]}
-        return sql.query("queue_put", schema), row._asdict()
+        return sql.query("queue_put", schema), rows[0]._asdict()
     names = (
         "channels", "contents", "run_ats", "delays", "priorities", "max_attempts", "unique_keys",
-        "states", "keep_for",
+        "states", "keep_for", "afters", "on_dead", "replaces", "unique_for",
     )  # fmt: skip
-    columns = zip(*rows, strict=True)
-    return sql.query("queue_put_many", schema), {
-        name: list(column) for name, column in zip(names, columns, strict=True)
-    }
+    columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    # As text: the rows of an array of arrays all have one length.
+    columns["afters"] = [ids and f"{{{','.join(map(str, ids))}}}" for ids in columns["afters"]]
+    return sql.query("queue_put_many", schema), columns

@@ -1,9 +1,9 @@
 """The SQL files and how they become statements.
 
-`migrations/` holds the tables, numbered and applied once; `functions/` the functions, one a
-file, replaced whenever they changed; `queries/` what Python runs by name; `grants/` what each
-activity needs. In all of them `{schema}` stands for the quoted name of the schema, and everything
-is qualified with it, so that no search_path can change what a statement means.
+`migrations/` has the tables, numbered and applied once; `functions/` the functions, one per file,
+replaced whenever they change; `queries/` what Python runs by name; `grants/` the privileges of each
+activity. In all of them `{schema}` is replaced by the quoted name of the schema, and every name is
+qualified with it, so that no search_path can change the meaning of a statement.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 LogOrder = Literal["append", "transaction"]
-# What a role can be allowed to do; each has a file in `grants/`.
+# What a role can be permitted to do; each has a file in `grants/`.
 Activity = Literal["append", "read", "put", "process", "work", "pipeline", "operate", "metrics"]
 DEFAULT_SCHEMA = "milepost"
-# The last migration of the release before this one: its code still runs on this release's schema.
-# What it needs is dropped by the next release at the earliest (docs/upgrading.md).
+# The last migration of the previous release, whose code still runs on this release's schema. What
+# that code needs is dropped in the next release at the earliest (docs/upgrading.md).
 OLDEST_CODE = 9
-# Plain lower-case names only: they need no escaping wherever they are rendered, and they leave
-# room for a suffix within PostgreSQL's 63 bytes.
+# Only plain lower-case names: they need no escaping where they are rendered, and they leave room
+# for a suffix within PostgreSQL's 63 bytes.
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 _ROOT = files(__name__)
 
@@ -58,7 +58,7 @@ def render(text: str, schema: str, order: LogOrder = "append") -> str:
 
 @cache
 def query(name: str, schema: str = DEFAULT_SCHEMA) -> bytes:
-    """The named query, ready for psycopg (bytes: the file's text is ours, not a caller's)."""
+    """The named query for psycopg, as bytes: psycopg accepts bytes that are not a literal."""
     return render((_ROOT / "queries" / f"{name}.sql").read_text("utf-8"), schema).encode()
 
 
@@ -69,7 +69,7 @@ def migrations() -> tuple[Migration, ...]:
 
 @cache
 def functions(order: LogOrder) -> str:
-    """Every function of a log of this order, as one script."""
+    """All functions of a log with this order, as one script."""
     common = _sql_files(_ROOT / "functions")
     own = _sql_files(_ROOT / "functions" / f"{order}_order")
     return "\n".join(file.read_text("utf-8") for file in (*common, *own))
@@ -77,7 +77,7 @@ def functions(order: LogOrder) -> str:
 
 @cache
 def grants(activity: Activity | Literal["any"]) -> str:
-    """The privileges of an activity; `any` are those that all of them need."""
+    """The privileges of an activity; `any`: those that all activities need."""
     return (_ROOT / "grants" / f"{activity}.sql").read_text("utf-8")
 
 

@@ -1,4 +1,5 @@
--- Asked first: "if not exists" alone needs the right to create schemas even if this one is there.
+-- Checked first: CREATE SCHEMA IF NOT EXISTS needs the privilege to create schemas, even if this
+-- one exists.
 do $do$
 begin
   if to_regnamespace('{schema}') is null then

@@ -9,7 +9,8 @@ CREATE TYPE milepost.job_status AS ENUM (
     'running',
     'dead',
     'done',
-    'cancelled'
+    'cancelled',
+    'waiting'
 );
 
 CREATE TYPE milepost."position" AS (
@@ -36,7 +37,7 @@ CREATE FUNCTION milepost.activate_pipeline(pipeline text, version integer) RETUR
 declare
   was_paused boolean;
 begin
-  -- One after the other: at no moment may two be active.
+  -- In two statements: two versions must never be active together.
   update "milepost".pipelines as p
   set is_active = false, hold_until = null
   where p.name = activate_pipeline.pipeline and p.is_active
@@ -45,7 +46,7 @@ begin
   update "milepost".pipelines as p
   set is_active = true,
     is_paused = coalesce(was_paused, p.is_paused),
-    -- Whoever filled it is done; whoever runs it will say so.
+    -- Its rebuild has ended; the driver that runs it will report itself.
     state = case when p.built_at is null then 'stopped' else p.state end,
     built_at = coalesce(p.built_at, clock_timestamp()),
     hold_until = null
@@ -67,6 +68,62 @@ begin
     set system_identifier = control.system_identifier, timeline = "milepost".current_timeline()
     from pg_control_system() as control;
   end if;
+end;
+$$;
+
+CREATE FUNCTION milepost.age_ready(max_count integer DEFAULT 1000) RETURNS bigint
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  this_moment constant timestamptz := clock_timestamp();
+  names constant text[] := array(
+    select c.name from "milepost".channel_upkeep as c where c.ageing is not null
+  );
+  due record;
+  class record;
+  moved bigint;
+  number bigint := 0;
+begin
+  if cardinality(names) = 0 then
+    return 0;
+  end if;
+  for due in
+    update "milepost".channel_upkeep as c set next_ageing_at = this_moment + c.ageing
+    from (
+      select d.name from "milepost".channel_upkeep as d
+      where d.ageing is not null and d.next_ageing_at <= this_moment
+      order by d.name
+      limit 100
+      for update skip locked
+    ) as d
+    where c.name = d.name
+    returning c.name, c.ageing
+  loop
+    for class in
+      select p.channel, p.priority from "milepost".ready_priorities(due.name) as p
+      where "milepost".closest_policy(p.channel, names) = due.name
+      order by p.channel, p.priority
+    loop
+      update "milepost".jobs as j set priority = class.priority - 1
+      from (
+        select r.id from "milepost".jobs as r
+        where r.status = 'ready' and r.channel = class.channel and r.priority = class.priority
+          and r.run_at <= this_moment - due.ageing
+        order by r.channel, r.priority, r.run_at, r.id
+        limit age_ready.max_count
+        for update skip locked
+      ) as old
+      where j.id = old.id;
+      get diagnostics moved = row_count;
+      number := number + moved;
+    end loop;
+  end loop;
+  return number;
 end;
 $$;
 
@@ -145,7 +202,7 @@ begin
   with given as materialized (
     select
       element.ordinality, message.id, message.topic, message.key, message.type, message.metadata,
-      element.body -> 'data' as data  -- as a record's field, a JSON null would be an SQL null
+      element.body -> 'data' as data  -- in a record, a JSON null would become an SQL null
     from json_array_elements(append_many.messages) with ordinality as element (body, ordinality)
     cross join lateral json_to_record(element.body) as message (
       id uuid, topic text, key text, type text, metadata json
@@ -220,7 +277,8 @@ begin
     done := pg_catalog.set_config(checked, 'yes', false);
   end if;
   floor := coalesce(pg_catalog.pg_sequence_last_value('"milepost".messages_position_seq'), 0);
-  -- No appender takes a key exclusively. Where a stranger does, or waits to, a lower floor is safe.
+  -- No appender takes a key exclusively. If another session does or waits to, a lower floor is
+  -- safe.
   while not pg_catalog.pg_try_advisory_xact_lock_shared(
     pg_catalog.int8or(
       pg_catalog.int8shl(tg_relid::bigint, 32), pg_catalog.int8and(floor, 4294967295)
@@ -259,17 +317,18 @@ begin
     update "milepost".jobs as j
     set status = 'cancelled', is_cancelled = true,
       finished_at = clock_timestamp(), kept_until = clock_timestamp() + j.keep_for
-    where j.id = any(cancel.ids) and j.status in ('ready', 'scheduled', 'dead')
+    where j.id = any(cancel.ids) and j.status in ('ready', 'scheduled', 'waiting', 'dead')
       and j.keep_for is not null
     returning j.id
   ),
   deleted as (
     delete from "milepost".jobs as j
-    where j.id = any(cancel.ids) and j.status in ('ready', 'scheduled', 'dead')
+    where j.id = any(cancel.ids) and j.status in ('ready', 'scheduled', 'waiting', 'dead')
       and j.keep_for is null
     returning j.id
   )
   select array(select id from kept union all select id from deleted) into finished;
+  perform "milepost".note_removals(finished, 'cancelled');
   with asked as (
     update "milepost".jobs as j
     set is_cancelled = true
@@ -277,6 +336,12 @@ begin
     returning j.id
   )
   select array(select id from asked) into asked_to_stop;
+  if cardinality(asked_to_stop) > 0 then
+    -- With the ids, if they fit into a notification.
+    perform pg_notify(concat('milepost', '_queue'), concat('cancel ', case
+      when cardinality(asked_to_stop) <= 200 then array_to_string(asked_to_stop, ' ')
+    end));
+  end if;
   return query
   select case
       when a.id = any(finished) then 'done'
@@ -294,12 +359,15 @@ CREATE FUNCTION milepost.cancel_running(ids bigint[], attempts integer[], errors
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET enable_material TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$
 #variable_conflict use_column
 declare
   changed bigint[];
   changed_attempts integer[];
   changed_tokens bigint[];
+  followed bigint[];  -- ended, and others wait for them
 begin
   with asked as materialized (
     select a.id, a.attempt, a.token, a.error
@@ -311,22 +379,51 @@ begin
   ended as (
     update "milepost".jobs as j
     set status = 'cancelled', is_cancelled = true, locked_until = null,
-      last_error = coalesce(asked.error, j.last_error),
+      last_error = coalesce(left(asked.error, 11000), j.last_error),
       finished_at = clock_timestamp(),
       kept_until = clock_timestamp() + coalesce(j.keep_for, interval '0')
     from asked
     where j.id = asked.id and j.attempt = asked.attempt
       and j.token is not distinct from asked.token and j.locked_until is not null
-    returning j.id, j.attempt, j.token
+    returning j.id, j.attempt, j.token, j.has_followers, j.finished_at
   )
-  select array_agg(id), array_agg(attempt), array_agg(token)
-  from ended into changed, changed_attempts, changed_tokens;
+  select
+    array_agg(id), array_agg(attempt), array_agg(token),
+    array_agg(id) filter (where has_followers and finished_at is not null)
+  from ended into changed, changed_attempts, changed_tokens, followed;
+  if followed is not null then
+    perform "milepost".note_endings(followed);
+  end if;
   return query
   select * from "milepost".verdicts(
     cancel_running.ids, cancel_running.attempts, cancel_running.tokens,
     changed, changed_attempts, changed_tokens
   );
 end;
+$$;
+
+CREATE FUNCTION milepost.channel_policies() RETURNS TABLE(name text, family text, is_paused boolean, is_limited boolean, max_concurrency integer, max_concurrency_total integer, release_interval interval, next_release_at timestamp with time zone, rate_count integer, rate_period interval, rate_burst integer, rate_at timestamp with time zone, oldest_running bigint)
+    LANGUAGE sql STABLE
+    AS $$
+  select
+    c.name,
+    c.family,
+    c.is_paused or coalesce(f.is_paused, false),
+    c.family is not null or c.max_concurrency is not null or c.release_interval is not null
+      or c.rate_count is not null,
+    coalesce(c.max_concurrency, f.max_concurrency),
+    f.max_concurrency_total,
+    coalesce(c.release_interval, f.release_interval),
+    c.next_release_at,
+    coalesce(c.rate_count, f.rate_count),
+    coalesce(c.rate_period, f.rate_period),
+    coalesce(c.rate_burst, f.rate_burst),
+    c.rate_at,
+    c.oldest_running
+  from "milepost".channels as c
+  -- The row of a member has no limits itself. Most rows are no members: the first condition saves
+  -- them the descent.
+  left join "milepost".channels as f on c.family is not null and f.name = c.family
 $$;
 
 CREATE FUNCTION milepost.channels_with_room(prefix text, after text, max_count integer) RETURNS TABLE(channel text, head_priority smallint, head_run_at timestamp with time zone, head_id bigint)
@@ -339,9 +436,18 @@ CREATE FUNCTION milepost.channels_with_room(prefix text, after text, max_count i
     AS $$
 #variable_conflict use_column
 declare
-  -- A channel's name is not empty: without a prefix it begins with whatever there is.
+  -- The name of a channel is not empty: without a prefix, every name matches.
   prefix constant text collate "C" := channels_with_room.prefix;
   start constant text collate "C" := coalesce(channels_with_room.after, '');
+  -- None of their channels may release a job, also not one that has no row yet.
+  closed_families constant text[] := array(
+    select f.name
+    from "milepost".channels as f
+    left join lateral "milepost".running_of_families(array[f.name]) as counted
+      on f.max_concurrency_total is not null
+    where right(f.name, 1) = '*'
+      and (f.is_paused or f.max_concurrency_total <= counted.number)
+  );
 begin
   return query
   with recursive visited (channel, priority, run_at, id, is_second) as (
@@ -378,10 +484,24 @@ begin
   )
   select v.channel::text, v.priority, v.run_at, v.id
   from visited as v
-  left join "milepost".channels as c on c.name = v.channel
-  where c.name is null
+  left join "milepost".channel_policies() as c on c.name = v.channel collate "C"
+  where not starts_with(v.channel, 'milepost.') and (
+    c.name is null
+      and (
+        cardinality(closed_families) = 0
+        or not exists (
+          select from "milepost".family_of(v.channel) as f where f.family = any(closed_families)
+        )
+      )
     or not c.is_paused
       and (c.release_interval is null or c.next_release_at <= clock_timestamp())
+      and (
+        c.rate_count is null
+        or "milepost".rate_allows(
+          c.rate_count, c.rate_period, c.rate_burst, c.rate_at, clock_timestamp()
+        ) > 0
+      )
+      and (c.max_concurrency_total is null or c.family <> all(closed_families))
       and (
         c.max_concurrency is null
         or c.max_concurrency > (
@@ -389,6 +509,7 @@ begin
           where r.status = 'running' and r.channel = v.channel and r.taken >= c.oldest_running
         )
       )
+  )
   limit channels_with_room.max_count;
 end;
 $$;
@@ -404,7 +525,7 @@ begin
   if staged <> expected then
     raise exception '% rows of the batch are staged, but % were copied', staged, expected
       using errcode = 'MP042',
-      hint = 'The server crashed in between, or another driver emptied the table. Nothing was written; the batch is done again.';
+      hint = 'The server crashed in between, or another driver emptied the table. Nothing was written; the batch is repeated.';
   end if;
 end;
 $_$;
@@ -473,36 +594,47 @@ exception
 end;
 $$;
 
+CREATE FUNCTION milepost.closest_policy(channel text, names text[]) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN (SELECT p.name FROM unnest(closest_policy.names) p(name) WHERE ((p.name = closest_policy.channel) OR (("right"(p.name, 1) = '*'::text) AND starts_with(closest_policy.channel, "left"(p.name, '-1'::integer)))) ORDER BY (p.name = closest_policy.channel) DESC, (char_length(p.name)) DESC LIMIT 1);
+
 CREATE FUNCTION milepost.complete(ids bigint[], attempts integer[], results bytea[] DEFAULT NULL::bytea[], tokens bigint[] DEFAULT NULL::bigint[], none_is_kept boolean DEFAULT false) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET enable_material TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$
 #variable_conflict use_column
 declare
   finished bigint[];
   finished_attempts integer[];
   finished_tokens bigint[];
+  followed bigint[];
 begin
   if not complete.none_is_kept then
     perform "milepost".lock_jobs(complete.ids);
   end if;
-  with asked as materialized (
-    select a.id, a.attempt, a.token
-    from unnest(complete.ids, complete.attempts, complete.tokens) as a (id, attempt, token)
-    order by a.id
-  ),
-  deleted as (
-    delete from "milepost".jobs as j using asked
-    where j.id = asked.id and j.attempt = asked.attempt
-      and j.token is not distinct from asked.token and j.locked_until is not null
-      and j.keep_for is null
-    returning j.id, j.attempt, j.token
+  with deleted as (
+    delete from "milepost".jobs as j
+    -- Not as a join: a planner that believes that the table is empty would read the whole index of
+    -- ids, with the dead entries that an old snapshot keeps. -1 stands for no token.
+    -- A case, so that it does not become a join again.
+    where j.id = any(complete.ids) and j.locked_until is not null and j.keep_for is null
+      and case when (j.id, j.attempt, coalesce(j.token, -1)) in (
+        select a.id, a.attempt, coalesce(a.token, -1)
+        from unnest(complete.ids, complete.attempts, complete.tokens) as a (id, attempt, token)
+      ) then true end
+    returning j.id, j.attempt, j.token, j.has_followers
   )
-  select array_agg(id), array_agg(attempt), array_agg(token)
-  from deleted into finished, finished_attempts, finished_tokens;
+  select
+    array_agg(id), array_agg(attempt), array_agg(token), array_agg(id) filter (where has_followers)
+  from deleted into finished, finished_attempts, finished_tokens, followed;
+  if followed is not null then
+    perform "milepost".note_endings(followed, 'done');
+  end if;
   if cardinality(finished) = cardinality(complete.ids) then
     return query select 'done'::"milepost".verdict from unnest(complete.ids);
     return;
@@ -522,16 +654,79 @@ begin
     where j.id = asked.id and j.attempt = asked.attempt
       and j.token is not distinct from asked.token and j.locked_until is not null
       and j.keep_for is not null
-    returning j.id, j.attempt, j.token
+    returning j.id, j.attempt, j.token, j.has_followers
   )
   select
     finished || array_agg(id), finished_attempts || array_agg(attempt),
-    finished_tokens || array_agg(token)
-  from kept into finished, finished_attempts, finished_tokens;
+    finished_tokens || array_agg(token), array_agg(id) filter (where has_followers)
+  from kept into finished, finished_attempts, finished_tokens, followed;
+  if followed is not null then
+    perform "milepost".note_endings(followed);
+  end if;
   return query
   select * from "milepost".verdicts(
     complete.ids, complete.attempts, complete.tokens, finished, finished_attempts, finished_tokens
   );
+end;
+$$;
+
+CREATE FUNCTION milepost.complete_one(id bigint, attempt integer, token bigint DEFAULT NULL::bigint, result bytea DEFAULT NULL::bytea) RETURNS milepost.verdict
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+#variable_conflict use_column
+begin
+  delete from "milepost".jobs as j
+  where j.id = complete_one.id and j.attempt = complete_one.attempt
+    and j.token is not distinct from complete_one.token
+    and j.locked_until is not null and j.keep_for is null and not j.has_followers;
+  if found then
+    return 'done';
+  end if;
+  return (
+    select verdict
+    from "milepost".complete(
+      array[complete_one.id], array[complete_one.attempt], array[complete_one.result],
+      array[complete_one.token]
+    ) as verdict
+  );
+end;
+$$;
+
+CREATE FUNCTION milepost.count_jobs(channel text, statuses milepost.job_status[], max_count integer) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  number bigint;
+begin
+  select count(*) into number from (
+    (select 1 from "milepost".jobs as j
+      where 'ready' = any(count_jobs.statuses)
+        and j.channel = count_jobs.channel collate "C" and j.status = 'ready'
+      limit count_jobs.max_count)
+    union all
+    (select 1 from "milepost".jobs as j
+      where 'scheduled' = any(count_jobs.statuses)
+        and j.channel = count_jobs.channel collate "C" and j.status = 'scheduled'
+      limit count_jobs.max_count)
+    union all
+    (select 1 from "milepost".jobs as j
+      where 'waiting' = any(count_jobs.statuses)
+        and j.channel = count_jobs.channel collate "C" and j.status = 'waiting'
+      limit count_jobs.max_count)
+    union all
+    (select 1 from "milepost".jobs as j
+      where 'running' = any(count_jobs.statuses)
+        and j.channel = count_jobs.channel collate "C" and j.status = 'running'
+      limit count_jobs.max_count)
+    union all
+    (select 1 from "milepost".jobs as j
+      where 'dead' = any(count_jobs.statuses)
+        and j.channel = count_jobs.channel collate "C" and j.status = 'dead'
+      limit count_jobs.max_count)
+  ) as counted;
+  return number;
 end;
 $$;
 
@@ -598,8 +793,8 @@ declare
   );
   found_columns text;
 begin
-  -- Before looking: a competitor may be making it at this moment, and of two who make one table at
-  -- once, "if not exists" fails in the second.
+  -- Before the check: a competitor may be creating it now, and if two sessions create the same
+  -- table concurrently, "if not exists" fails in the second.
   perform pg_advisory_xact_lock(hashtextextended('milepost.staging."milepost".' || name, 0));
   found_columns := (
     select string_agg(format('%I %s', a.attname, format_type(a.atttypid, a.atttypmod)), ', ' order by a.attnum)
@@ -647,17 +842,22 @@ CREATE FUNCTION milepost.defer(ids bigint[], attempts integer[], delays interval
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET enable_material TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$
 #variable_conflict use_column
 declare
   changed bigint[];
   changed_attempts integer[];
   changed_tokens bigint[];
+  followed bigint[];  -- ended, and others wait for them
 begin
   with asked as materialized (
     select
       a.id, a.attempt, a.token, a.state,
-      coalesce(a.run_at, clock_timestamp() + coalesce(a.delay, interval '0')) as run_at
+      "milepost".in_range(coalesce(
+        a.run_at, clock_timestamp() + coalesce(a.delay, interval '0')
+      )) as run_at
     from unnest(
       defer.ids, defer.attempts, defer.tokens, defer.delays, defer.run_ats, defer.states
     ) as a (id, attempt, token, delay, run_at, state)
@@ -672,6 +872,7 @@ begin
       end::"milepost".job_status,
       run_at = asked.run_at,
       state = coalesce(asked.state, j.state),
+      crashes = 0,
       locked_until = null,
       finished_at = case when j.is_cancelled then clock_timestamp() end,
       kept_until = case
@@ -680,10 +881,15 @@ begin
     from asked
     where j.id = asked.id and j.attempt = asked.attempt
       and j.token is not distinct from asked.token and j.locked_until is not null
-    returning j.id, j.attempt, j.token
+    returning j.id, j.attempt, j.token, j.has_followers, j.finished_at
   )
-  select array_agg(id), array_agg(attempt), array_agg(token)
-  from deferred into changed, changed_attempts, changed_tokens;
+  select
+    array_agg(id), array_agg(attempt), array_agg(token),
+    array_agg(id) filter (where has_followers and finished_at is not null)
+  from deferred into changed, changed_attempts, changed_tokens, followed;
+  if followed is not null then
+    perform "milepost".note_endings(followed);
+  end if;
   return query
   select * from "milepost".verdicts(
     defer.ids, defer.attempts, defer.tokens, changed, changed_attempts, changed_tokens
@@ -736,7 +942,7 @@ begin
   if going.target_table is not null then
     execute format('drop table if exists %I.%I', going.target_schema, going.target_table);
   end if;
-  -- There may be more of them, for turns that are staged while the first is merged.
+  -- There may be several: a batch is staged while the previous one is merged.
   execute format(
     'drop table if exists "milepost".%I, "milepost".%I', staging, staging || '_b'
   );
@@ -771,12 +977,15 @@ CREATE FUNCTION milepost.fail(ids bigint[], attempts integer[], delays interval[
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET enable_material TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$
 #variable_conflict use_column
 declare
   changed bigint[];
   changed_attempts integer[];
   changed_tokens bigint[];
+  followed bigint[];  -- ended, and others wait for them
 begin
   with asked as materialized (
     select
@@ -795,8 +1004,10 @@ begin
         else 'ready'
       end::"milepost".job_status,
       failures = j.failures + 1,
-      run_at = clock_timestamp() + asked.delay,
-      last_error = asked.error,
+      crashes = 0,
+      run_at = "milepost".in_range(clock_timestamp() + asked.delay),
+      -- Python sends a bounded error; other callers may send a whole document.
+      last_error = left(asked.error, 11000),
       locked_until = null,
       finished_at = case
         when j.is_cancelled or asked.is_final or j.failures + 1 >= j.max_attempts
@@ -808,15 +1019,36 @@ begin
     from asked
     where j.id = asked.id and j.attempt = asked.attempt
       and j.token is not distinct from asked.token and j.locked_until is not null
-    returning j.id, j.attempt, j.token
+    returning j.id, j.attempt, j.token, j.has_followers, j.finished_at
   )
-  select array_agg(id), array_agg(attempt), array_agg(token)
-  from failed into changed, changed_attempts, changed_tokens;
+  select
+    array_agg(id), array_agg(attempt), array_agg(token),
+    array_agg(id) filter (where has_followers and finished_at is not null)
+  from failed into changed, changed_attempts, changed_tokens, followed;
+  if followed is not null then
+    perform "milepost".note_endings(followed);
+  end if;
   return query
   select * from "milepost".verdicts(
     fail.ids, fail.attempts, fail.tokens, changed, changed_attempts, changed_tokens
   );
 end;
+$$;
+
+CREATE FUNCTION milepost.family_of(channel text) RETURNS TABLE(family text)
+    LANGUAGE sql STABLE
+    AS $$
+  select f.name
+  from "milepost".channels as f
+  where f.name = any(
+      array(
+        select (left(family_of.channel, length) || '*') collate "C"
+        from generate_series(0, char_length(family_of.channel)) as length
+      )
+    )
+    and not starts_with(family_of.channel, 'milepost.')
+  order by char_length(f.name) desc
+  limit 1
 $$;
 
 CREATE FUNCTION milepost.floors_held() RETURNS TABLE(virtualtransaction text, pid integer, floor bigint)
@@ -841,7 +1073,7 @@ CREATE FUNCTION milepost.floors_held() RETURNS TABLE(virtualtransaction text, pi
     )
 $$;
 
-CREATE FUNCTION milepost.give_back(ids bigint[], attempts integer[], tokens bigint[] DEFAULT NULL::bigint[]) RETURNS SETOF milepost.verdict
+CREATE FUNCTION milepost.forget_dependencies(followers bigint[]) RETURNS bigint
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -850,18 +1082,53 @@ CREATE FUNCTION milepost.give_back(ids bigint[], attempts integer[], tokens bigi
     AS $$
 #variable_conflict use_column
 declare
+  forgotten bigint;
+begin
+  delete from "milepost".job_dependencies as d
+  using (
+    select d.job_id, d.after_id from "milepost".job_dependencies as d
+    where d.job_id = any(forget_dependencies.followers) and not exists (
+      select from "milepost".jobs as j where j.id = d.job_id and j.status = 'waiting'
+    )
+    for update skip locked
+  ) as old
+  where d.job_id = old.job_id and d.after_id = old.after_id;
+  get diagnostics forgotten = row_count;
+  return forgotten;
+end;
+$$;
+
+CREATE FUNCTION milepost.give_back(ids bigint[], attempts integer[], tokens bigint[] DEFAULT NULL::bigint[], delays interval[] DEFAULT NULL::interval[]) RETURNS SETOF milepost.verdict
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_material TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+#variable_conflict use_column
+declare
   changed bigint[];
   changed_attempts integer[];
   changed_tokens bigint[];
+  followed bigint[];  -- ended, and others wait for them
+  awaiting text[];
 begin
   with asked as materialized (
-    select a.id, a.attempt, a.token
-    from unnest(give_back.ids, give_back.attempts, give_back.tokens) as a (id, attempt, token)
+    select a.id, a.attempt, a.token, clock_timestamp() + a.delay as run_at
+    from unnest(give_back.ids, give_back.attempts, give_back.tokens, give_back.delays)
+      as a (id, attempt, token, delay)
     order by a.id
   ),
   given as (
     update "milepost".jobs as j
-    set status = case when j.is_cancelled then 'cancelled' else 'ready' end::"milepost".job_status,
+    set status = case
+        when j.is_cancelled then 'cancelled'
+        when asked.run_at is not null then 'scheduled'
+        else 'ready'
+      end::"milepost".job_status,
+      run_at = coalesce(asked.run_at, j.run_at),
       locked_until = null,
       finished_at = case when j.is_cancelled then clock_timestamp() end,
       kept_until = case
@@ -870,10 +1137,24 @@ begin
     from asked
     where j.id = asked.id and j.attempt = asked.attempt
       and j.token is not distinct from asked.token and j.locked_until is not null
-    returning j.id, j.attempt, j.token
+    returning
+      j.id, j.attempt, j.token, j.channel, j.is_begin_awaited, j.has_followers, j.finished_at
   )
-  select array_agg(id), array_agg(attempt), array_agg(token)
-  from given into changed, changed_attempts, changed_tokens;
+  select
+    array_agg(id), array_agg(attempt), array_agg(token),
+    array_agg(channel) filter (where is_begin_awaited),
+    array_agg(id) filter (where has_followers and finished_at is not null)
+  from given into changed, changed_attempts, changed_tokens, awaiting, followed;
+  if followed is not null then
+    perform "milepost".note_endings(followed);
+  end if;
+  -- It was released when it was due, so it is due now. Locked in the order of names, as everywhere.
+  if cardinality(awaiting) > 0 then
+    perform from "milepost".channels as c
+    where c.name = any(awaiting collate "C") order by c.name for update;
+    update "milepost".channels as c set next_release_at = clock_timestamp()
+    where c.name = any(awaiting collate "C");
+  end if;
   if cardinality(changed) > 0 then
     perform pg_notify(concat('milepost', '_queue'), '');
   end if;
@@ -895,23 +1176,26 @@ begin
 end;
 $$;
 
-CREATE FUNCTION milepost.heartbeat(ids bigint[], attempts integer[], lock_for interval, progress bytea[] DEFAULT NULL::bytea[], tokens bigint[] DEFAULT NULL::bigint[]) RETURNS SETOF milepost.verdict
+CREATE FUNCTION milepost.heartbeat(ids bigint[], attempts integer[], lock_for interval, progress bytea[] DEFAULT NULL::bytea[], tokens bigint[] DEFAULT NULL::bigint[], begun boolean[] DEFAULT NULL::boolean[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET enable_material TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$
 #variable_conflict use_column
 begin
   return query
   with asked as materialized (
     select *
-    from unnest(heartbeat.ids, heartbeat.attempts, heartbeat.tokens, heartbeat.progress)
-      with ordinality as a (id, attempt, token, progress, number)
+    from unnest(
+      heartbeat.ids, heartbeat.attempts, heartbeat.tokens, heartbeat.progress, heartbeat.begun
+    ) with ordinality as a (id, attempt, token, progress, is_begun, number)
   ),
   held as materialized (
-    select j.id, j.attempt, asked.progress from "milepost".jobs as j
+    select j.id, j.attempt, asked.progress, asked.is_begun from "milepost".jobs as j
     join asked on j.id = asked.id and j.attempt = asked.attempt
       and j.token is not distinct from asked.token
     where j.locked_until is not null
@@ -920,22 +1204,26 @@ begin
   extended as (
     update "milepost".jobs as j
     set locked_until = clock_timestamp() + heartbeat.lock_for,
-      progress = coalesce(held.progress, j.progress)
+      progress = coalesce(held.progress, j.progress),
+      is_begun = j.is_begun or coalesce(held.is_begun, false)
     from held
     where j.id = held.id
     returning j.id, j.attempt, j.token, j.is_cancelled
   )
   select case
-      when extended.is_cancelled then 'cancelled'
-      when extended.id is not null then 'done'
+      -- Written so that the planner can hash it: see verdicts().
+      when (asked.id, asked.attempt, coalesce(asked.token, -1)) in (
+        select e.id, e.attempt, coalesce(e.token, -1) from extended as e where e.is_cancelled
+      ) then 'cancelled'
+      when (asked.id, asked.attempt, coalesce(asked.token, -1)) in (
+        select e.id, e.attempt, coalesce(e.token, -1) from extended as e
+      ) then 'done'
       when j.id is null or j.status in ('done', 'cancelled') then 'gone'
       when j.attempt = asked.attempt and j.token is not distinct from asked.token
         and j.status = 'running' then 'done'
       else 'stale'
     end::"milepost".verdict
   from asked
-  left join extended on extended.id = asked.id and extended.attempt = asked.attempt
-    and extended.token is not distinct from asked.token
   left join "milepost".jobs as j on j.id = asked.id
   order by asked.number;
 end;
@@ -954,7 +1242,7 @@ begin
   if pg_is_in_recovery() then
     raise exception 'a log in append order cannot be read on a standby'
       using errcode = 'MP002',
-      hint = 'Its horizon lives in the locks of the primary: read there, or create the log with --order transaction.';
+      hint = 'Its horizon depends on locks of the primary: read there, or create the log with --order transaction.';
   end if;
   perform "milepost".refuse_unsafe_read();
 
@@ -966,8 +1254,8 @@ begin
     return "milepost".last_message(row(0, newest)::"milepost".position);
   end if;
 
-  -- Only 32 bits of a floor fit into the key. Every floor held is at most what is drawn by
-  -- now, so that counting back from there undoes the wrap-around.
+  -- Only 32 bits of a floor fit into the key. Every floor is at most the current value of the
+  -- sequence, so that counting back from there undoes the wrap-around.
   drawn := pg_sequence_last_value(log_sequence);
   select least(newest, min(coalesce(drawn, 0) - ((coalesce(drawn, 0) - floor) & 4294967295)))
   into newest
@@ -994,8 +1282,8 @@ CREATE FUNCTION milepost.horizon_holders() RETURNS TABLE(pid integer, prepared t
     end
   from "milepost".floors_held() as lock
   left join pg_stat_activity as activity on activity.pid = lock.pid
-  -- A prepared transaction is known by the lock on its own id, which it keeps too; the virtual
-  -- id that both locks carry is its session's, or -1 and its own id after a restart.
+  -- A prepared transaction is identified by the lock on its own id, which it keeps too; the virtual
+  -- id of both locks is its session's, or -1 and its own id after a restart.
   left join (
     pg_locks as own_id join pg_prepared_xacts as prepared
       on own_id.locktype = 'transactionid' and own_id.transactionid = prepared.transaction
@@ -1004,6 +1292,10 @@ CREATE FUNCTION milepost.horizon_holders() RETURNS TABLE(pid integer, prepared t
     and own_id.virtualtransaction = lock.virtualtransaction
   order by coalesce(activity.xact_start, prepared.prepared)
 $$;
+
+CREATE FUNCTION milepost.in_range(moment timestamp with time zone) RETURNS timestamp with time zone
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN LEAST(GREATEST(moment, '0001-01-02 00:00:00+00'::timestamp with time zone), '9999-12-30 00:00:00+00'::timestamp with time zone);
 
 CREATE FUNCTION milepost.initial_segments(number integer) RETURNS TABLE(id integer, mask integer)
     LANGUAGE sql IMMUTABLE
@@ -1053,6 +1345,36 @@ CREATE FUNCTION milepost.is_other_timeline() RETURNS boolean
     LANGUAGE sql
     RETURN (SELECT CASE WHEN ((log.timeline = milepost.current_timeline()) OR pg_is_in_recovery()) THEN false ELSE (log.system_identifier = (SELECT pg_control_system.system_identifier FROM pg_control_system() pg_control_system(pg_control_version, catalog_version_no, system_identifier, pg_control_last_modified))) END AS "case" FROM milepost.log log);
 
+CREATE FUNCTION milepost.join_families(channels text[]) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+begin
+  insert into "milepost".channels (name, is_policy, family)
+  select distinct a.name, false, f.family
+  from unnest(join_families.channels) as a (name)
+  cross join lateral "milepost".family_of(a.name) as f
+  where not exists (select from "milepost".channels as c where c.name = a.name collate "C")
+    and (
+      exists (
+        select from "milepost".jobs as j
+        where j.status = 'ready' and j.channel = a.name collate "C"
+      )
+      or exists (
+        select from "milepost".jobs as j
+        where j.status = 'running' and j.channel = a.name collate "C"
+      )
+    )
+  order by a.name
+  on conflict (name) do nothing;
+end;
+$$;
+
 CREATE FUNCTION milepost.json_bytes(written json[]) RETURNS bytea[]
     LANGUAGE sql STABLE STRICT
     RETURN ARRAY(SELECT convert_to((one.written)::text, 'UTF8'::name) AS convert_to FROM unnest(json_bytes.written) WITH ORDINALITY one(written, number) ORDER BY one.number);
@@ -1060,6 +1382,35 @@ CREATE FUNCTION milepost.json_bytes(written json[]) RETURNS bytea[]
 CREATE FUNCTION milepost.key_hash(key text) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE WHEN (key IS NULL) THEN (0)::bigint ELSE ((('x'::text || encode(SUBSTRING(sha256(convert_to(key, 'UTF8'::name)) FROM 1 FOR 4), 'hex'::text)))::bit(32))::bigint END;
+
+CREATE FUNCTION milepost.key_holder(channel text, unique_key text) RETURNS TABLE(id bigint, status milepost.job_status, is_over boolean)
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+begin
+  return query
+  (
+    select j.id, j.status, false from "milepost".jobs as j
+    where j.channel = key_holder.channel collate "C"
+      and j.unique_key = key_holder.unique_key collate "C" and j.status = 'waiting'
+  )
+  union all
+  (
+    select
+      j.id, j.status,
+      j.status = 'done' and j.finished_at + j.unique_for <= clock_timestamp()
+    from "milepost".jobs as j
+    where j.channel = key_holder.channel collate "C"
+      and j.unique_key = key_holder.unique_key collate "C" and (
+        j.status in ('ready', 'scheduled', 'running')
+        or j.status = 'done' and j.unique_for is not null
+      )
+  )
+  limit 1;
+end;
+$$;
 
 CREATE FUNCTION milepost.last_message(up_to milepost."position") RETURNS milepost."position"
     LANGUAGE sql
@@ -1106,6 +1457,57 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.link_followers(followers bigint[], OUT ids bigint[], OUT endings text[], OUT linked bigint) RETURNS record
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  asked constant bigint[] := array(
+    select distinct d.after_id from "milepost".job_dependencies as d
+    where d.job_id = any(link_followers.followers) and not d.is_linked
+  );
+  found_ids bigint[];
+  found_statuses text[];
+begin
+  if cardinality(asked) = 0 then
+    return;
+  end if;
+  select array_agg(p.id), array_agg(p.status::text) into found_ids, found_statuses
+  from (
+    select j.id, j.status from "milepost".jobs as j
+    where j.id = any(asked)
+    order by j.id
+    for update skip locked
+  ) as p;
+  update "milepost".jobs as j
+  set has_followers = true
+  from unnest(found_ids, found_statuses) as p (id, status)
+  where j.id = p.id and p.status not in ('done', 'cancelled') and not j.has_followers;
+  -- One that died is known to them from here on, and may be retried.
+  update "milepost".job_dependencies as d
+  set is_linked = true
+  from unnest(found_ids, found_statuses) as p (id, status)
+  where d.after_id = p.id and d.job_id = any(link_followers.followers) and not d.is_linked
+    and p.status not in ('done', 'cancelled')
+    and (p.status <> 'dead' or d.on_dead = 'wait');
+  get diagnostics linked = row_count;
+  select array_agg(e.id), array_agg(e.ending) into link_followers.ids, link_followers.endings
+  from (
+    select p.id, p.status as ending
+    from unnest(found_ids, found_statuses) as p (id, status)
+    where p.status in ('done', 'cancelled', 'dead')
+    union all
+    -- What is gone has completed, as far as anybody can tell.
+    select a.id, 'done' from unnest(asked) as a (id)
+    where not exists (select from "milepost".jobs as j where j.id = a.id)
+  ) as e;
+end;
+$$;
+
 CREATE FUNCTION milepost.lock_jobs(ids bigint[]) RETURNS void
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -1120,6 +1522,108 @@ begin
   order by j.id
   for update;
 end;
+$$;
+
+CREATE FUNCTION milepost.mark_begun(ids bigint[], attempts integer[], tokens bigint[] DEFAULT NULL::bigint[], begun_ago interval[] DEFAULT NULL::interval[]) RETURNS SETOF milepost.verdict
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  changed bigint[];
+  changed_attempts integer[];
+  changed_tokens bigint[];
+  cancelled bigint[];
+  begin_of record;
+  was_due boolean;
+begin
+  with asked as materialized (
+    select a.id, a.attempt, a.token, a.ago
+    from unnest(mark_begun.ids, mark_begun.attempts, mark_begun.tokens, mark_begun.begun_ago)
+      as a (id, attempt, token, ago)
+    order by a.id
+  ),
+  marked as (
+    update "milepost".jobs as j
+    set is_begun = true, is_begin_awaited = j.is_begin_awaited and asked.ago is null
+    from asked
+    where j.id = asked.id and j.attempt = asked.attempt
+      and j.token is not distinct from asked.token and j.locked_until is not null
+    returning j.id, j.attempt, j.token, j.is_cancelled
+  )
+  select
+    array_agg(id), array_agg(attempt), array_agg(token), array_agg(id) filter (where is_cancelled)
+  from marked into changed, changed_attempts, changed_tokens, cancelled;
+
+  -- Also if it is not running any more: a handler may end before its begin is reported. In the
+  -- order of names, so that two sessions never deadlock.
+  for begin_of in
+    select j.channel, min(a.ago) as ago
+    from unnest(mark_begun.ids, mark_begun.begun_ago) as a (id, ago)
+    join "milepost".jobs as j on j.id = a.id
+    where a.ago is not null
+    group by j.channel
+    order by j.channel
+  loop
+    select c.next_release_at <= clock_timestamp() into was_due
+    from "milepost".channels as c
+    where c.name = begin_of.channel
+    for update;
+    continue when not found;
+    -- Its own interval, or that of its family.
+    update "milepost".channels as c
+    set next_release_at = greatest(
+      c.next_release_at, clock_timestamp() - begin_of.ago + p.release_interval
+    )
+    from "milepost".channel_policies() as p
+    where c.name = begin_of.channel and p.name = c.name collate "C"
+      and p.release_interval is not null;
+    continue when not found;
+    if was_due then
+      perform pg_notify(concat('milepost', '_queue'), '');
+    end if;
+  end loop;
+
+  return query
+  select case
+      when told.verdict = 'done' and told.id = any(cancelled) then 'cancelled'
+      else told.verdict
+    end
+  from rows from (
+    unnest(mark_begun.ids),
+    "milepost".verdicts(
+      mark_begun.ids, mark_begun.attempts, mark_begun.tokens,
+      changed, changed_attempts, changed_tokens
+    )
+  ) with ordinality as told (id, verdict, number)
+  order by told.number;
+end;
+$$;
+
+CREATE FUNCTION milepost.max_size_of(channel text) RETURNS TABLE(max_size integer)
+    LANGUAGE sql STABLE
+    AS $$
+  select c.max_size
+  from "milepost".channels as c
+  where c.name = max_size_of.channel collate "C" and c.max_size is not null
+  union all
+  select f.max_size
+  from "milepost".family_of(
+    case
+      when exists (
+        select from "milepost".channels as s where right(s.name, 1) = '*' and s.max_size is not null
+      )
+      then max_size_of.channel
+    end
+  ) as found
+  join "milepost".channels as f on f.name = found.family collate "C" and f.max_size is not null
+  where not exists (
+    select from "milepost".channels as c
+    where c.name = max_size_of.channel collate "C" and c.is_policy
+  )
 $$;
 
 CREATE FUNCTION milepost.merge_append(staging text, target regclass, columns text[], types text[], attempts bigint[]) RETURNS bigint
@@ -1315,7 +1819,7 @@ declare
   );
   staged constant text := format('select %s from "milepost".%I where _attempt = any($1)', staged_values, staging)
     || case when is_summed then ' group by ' || key_list else '' end;
-  -- Written for `excluded`, which both statements know.
+  -- With the name `excluded`, which both statements have.
   updates constant text := (
     select string_agg(change, ', ')
     from (
@@ -1327,8 +1831,8 @@ declare
   );
   written bigint;
 begin
-  -- Staging has no statistics, and the planner would take it for small. Reading all of the target is
-  -- cheaper than so many descents if it is not much larger.
+  -- Staging has no statistics, so the planner assumes that it is small. If the target is not much
+  -- larger, reading all of it is cheaper than one index descent per row.
   if pg_relation_size(target) between 1 and 8 * pg_relation_size(format('"milepost".%I', staging)::regclass) then
     perform set_config('enable_nestloop', 'off', true);  -- until this function ends
   end if;
@@ -1350,6 +1854,70 @@ exception
     return written;
 end;
 $_$;
+
+CREATE FUNCTION milepost.next_due() RETURNS timestamp with time zone
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  this_moment constant timestamptz := clock_timestamp();
+  scheduled_at timestamptz;
+  released_at timestamptz;
+begin
+  select "milepost".in_range(j.run_at) into scheduled_at
+  from "milepost".jobs as j
+  where j.status = 'scheduled' and j.run_at > this_moment - interval '1 minute'
+  order by j.run_at
+  limit 1;
+  select min(limited.free_at) into released_at
+  from (
+    select c.name, greatest(
+      case when p.release_interval is not null then c.next_release_at end,
+      -- From then on, one of the burst has come back.
+      c.rate_at - (p.rate_burst - 1) * p.rate_period / p.rate_count
+    ) as free_at
+    from "milepost".channels as p
+    cross join lateral (
+      select o.name, o.next_release_at, o.rate_at, o.is_paused
+      from "milepost".channels as o where o.name = p.name
+      union all
+      select m.name, m.next_release_at, m.rate_at, m.is_paused
+      from "milepost".channels as m where m.family = p.name
+    ) as c
+    where (p.release_interval is not null or p.rate_count is not null)
+      and not p.is_paused and not c.is_paused
+  ) as limited
+  cross join lateral (
+    select from "milepost".jobs as j
+    where j.status = 'ready' and j.channel = limited.name
+    order by j.channel, j.priority, j.run_at, j.id
+    limit 1
+  ) as waiting
+  where limited.free_at > this_moment;
+  return least(scheduled_at, released_at);
+end;
+$$;
+
+CREATE FUNCTION milepost.note_endings(ids bigint[], ending text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+begin
+  insert into "milepost".job_endings (job_id, ending)
+  select a.id, coalesce(note_endings.ending, j.status::text)
+  from unnest(note_endings.ids) as a (id)
+  left join "milepost".jobs as j on j.id = a.id;
+  perform pg_notify(concat('milepost', '_queue'), '');
+end;
+$$;
 
 CREATE FUNCTION milepost.note_lost(up_to milepost."position") RETURNS milepost."position"
     LANGUAGE plpgsql
@@ -1379,6 +1947,30 @@ begin
   set up_to_transaction_id = excluded.up_to_transaction_id,
     up_to_position = excluded.up_to_position;
   return kept;
+end;
+$$;
+
+CREATE FUNCTION milepost.note_removals(ids bigint[], ending text) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  followed constant bigint[] := array(
+    select distinct d.after_id
+    from unnest(note_removals.ids) as a (id)
+    join "milepost".job_dependencies as d on d.after_id = a.id
+  );
+begin
+  if cardinality(followed) = 0 then
+    return;
+  end if;
+  update "milepost".job_dependencies as d set is_linked = true
+  where d.after_id = any(followed) and not d.is_linked;
+  perform "milepost".note_endings(followed, note_removals.ending);
 end;
 $$;
 
@@ -1430,6 +2022,42 @@ begin
     and p.spark_run = note_spark_batch.run
     and coalesce(p.spark_batch, -1) < note_spark_batch.batch;
   return found;
+end;
+$$;
+
+CREATE FUNCTION milepost.old_schedule_times(content bytea) RETURNS TABLE(every interval, cron text, timezone text)
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+declare
+  document json;
+begin
+  document := replace(convert_from(content, 'UTF8'), '\u0000', '\u0001')::json;
+  every := make_interval(secs => (document ->> 'every_seconds')::float8);
+  cron := document ->> 'cron';
+  timezone := document ->> 'timezone';
+  if every is not null or cron is not null then
+    return next;
+  end if;
+exception
+  when invalid_text_representation or character_not_in_repertoire or untranslatable_character then
+    return;
+end;
+$$;
+
+CREATE FUNCTION milepost.overdue_old_schedules(late_for interval) RETURNS TABLE(name text, content bytea)
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+begin
+  return query
+  select j.unique_key::text, j.content
+  from "milepost".jobs as j
+  where j.channel = 'milepost.schedules' and j.unique_key is not null
+    and j.status in ('ready', 'scheduled', 'running')
+    and coalesce(j.locked_until, j.run_at) < statement_timestamp() - late_for
+  order by j.channel, j.unique_key;
 end;
 $$;
 
@@ -1499,12 +2127,29 @@ CREATE FUNCTION milepost.pause_channel(name text, paused boolean DEFAULT true) R
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
+declare
+  is_family constant boolean := right(pause_channel.name, 1) = '*';
 begin
+  if pause_channel.paused then
+    perform "milepost".refuse_reserved(array[pause_channel.name]);
+  end if;
   lock table "milepost".channels in exclusive mode;
-  insert into "milepost".channels as c (name, is_paused)
-  values (pause_channel.name, pause_channel.paused)
-  on conflict (name) do update
-  set is_paused = excluded.is_paused, updated_at = clock_timestamp();
+  update "milepost".channels as c
+  set is_paused = pause_channel.paused, updated_at = clock_timestamp()
+  where c.name = pause_channel.name;
+  if not found and pause_channel.paused then
+    insert into "milepost".channels (
+      name, is_policy, is_paused, max_concurrency, release_interval, max_size, rate_count,
+      rate_period, rate_burst
+    )
+    select
+      pause_channel.name, is_family, true, f.max_concurrency, f.release_interval, f.max_size,
+      f.rate_count, f.rate_period, f.rate_burst
+    from (values (case when is_family then left(pause_channel.name, -1) end)) as asked (prefix)
+    left join lateral "milepost".family_of(asked.prefix) as found on true
+    left join "milepost".channels as f on f.name = found.family collate "C";
+  end if;
+  perform "milepost".refresh_members(pause_channel.name);
   perform pg_notify(concat('milepost', '_queue'), '');
 end;
 $$;
@@ -1517,7 +2162,7 @@ declare
   horizon constant "milepost".position := "milepost".horizon();
   found_at "milepost".position;
 begin
-  -- Materialised, so that the BRIN index on recorded_at is used instead of a walk in order.
+  -- Materialised, so that the BRIN index on recorded_at is used instead of an ordered scan.
   with recorded as materialized (
     select transaction_id, "position"
     from "milepost".messages
@@ -1544,13 +2189,13 @@ CREATE FUNCTION milepost.promote_due(max_count integer DEFAULT 1000) RETURNS big
     AS $$
 #variable_conflict use_column
 declare
-  -- As a constant: the index cannot be searched for a function that changes while it is.
+  -- As a constant: the index cannot be searched for the value of a volatile function.
   this_moment constant timestamptz := clock_timestamp();
   earliest timestamptz;
   number bigint;
 begin
-  -- Mostly nothing is due, which is seen for less than an update of no rows costs. In order, or the
-  -- planner might take the other index of scheduled jobs.
+  -- Usually nothing is due, and this check is cheaper than an update of no rows. Ordered, because
+  -- otherwise the planner might use the other index of scheduled jobs.
   select d.run_at into earliest
   from "milepost".jobs as d
   where d.status = 'scheduled'
@@ -1591,6 +2236,62 @@ CREATE FUNCTION milepost.prune_floors(processor text, version integer) RETURNS v
     )
 $$;
 
+CREATE FUNCTION milepost.purge_dead(max_count integer DEFAULT 1000) RETURNS bigint
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  -- As a constant: the index cannot be searched for the value of a volatile function.
+  this_moment constant timestamptz := clock_timestamp();
+  names text[];
+  times interval[];
+  number bigint;
+begin
+  select array_agg(c.name), array_agg(c.keep_dead_for) into names, times
+  from "milepost".channel_upkeep as c where c.keep_dead_for is not null;
+  if names is null then
+    return 0;
+  end if;
+  with recursive visited (channel) as (
+    (
+      select j.channel from "milepost".jobs as j where j.status = 'dead'
+      order by j.channel, j.finished_at limit 1
+    )
+    union all
+    select next.channel from visited as v cross join lateral (
+      select j.channel from "milepost".jobs as j where j.status = 'dead' and j.channel > v.channel
+      order by j.channel, j.finished_at limit 1
+    ) as next
+  ),
+  old as materialized (
+    select j.id
+    from visited as v
+    cross join lateral (
+      select times[array_position(names, "milepost".closest_policy(v.channel, names))] as keep_for
+    ) as policy
+    cross join lateral (
+      select d.id from "milepost".jobs as d
+      where d.status = 'dead' and d.channel = v.channel
+        and d.finished_at <= this_moment - policy.keep_for
+        and not exists (select from "milepost".job_dependencies as w where w.after_id = d.id)
+      order by d.channel, d.finished_at
+      limit purge_dead.max_count
+      for update skip locked
+    ) as j
+    limit purge_dead.max_count
+  ),
+  purged as (
+    delete from "milepost".jobs as j using old where j.id = old.id returning 1
+  )
+  select count(*) from purged into number;
+  return number;
+end;
+$$;
+
 CREATE FUNCTION milepost.purge_finished(max_count integer DEFAULT 1000) RETURNS bigint
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -1600,7 +2301,7 @@ CREATE FUNCTION milepost.purge_finished(max_count integer DEFAULT 1000) RETURNS 
     AS $$
 #variable_conflict use_column
 declare
-  -- As a constant: the index cannot be searched for a function that changes while it is.
+  -- As a constant: the index cannot be searched for the value of a volatile function.
   this_moment constant timestamptz := clock_timestamp();
   number bigint;
 begin
@@ -1609,6 +2310,9 @@ begin
     using (
       select d.id from "milepost".jobs as d
       where d.status in ('done', 'cancelled') and d.kept_until <= this_moment
+        and (d.status = 'done' or not exists (
+          select from "milepost".job_dependencies as w where w.after_id = d.id and not w.is_linked
+        ))
       order by d.kept_until
       limit purge_finished.max_count
       for update skip locked
@@ -1631,79 +2335,174 @@ begin
 end;
 $$;
 
-CREATE FUNCTION milepost.put(channel text, content json, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 0, max_attempts integer DEFAULT 25, unique_key text DEFAULT NULL::text, state json DEFAULT NULL::json, keep_for interval DEFAULT NULL::interval) RETURNS bigint
+CREATE FUNCTION milepost.put(channel text, content json, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 0, max_attempts integer DEFAULT 25, unique_key text DEFAULT NULL::text, state json DEFAULT NULL::json, keep_for interval DEFAULT NULL::interval, after bigint[] DEFAULT NULL::bigint[], on_dead text DEFAULT 'wait'::text, replace boolean DEFAULT false, unique_for interval DEFAULT NULL::interval) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
 begin
   return "milepost".put_bytes(
     channel, convert_to(content::text, 'UTF8'), run_at, priority, max_attempts, unique_key,
-    convert_to(state::text, 'UTF8'), keep_for
+    convert_to(state::text, 'UTF8'), keep_for, after, on_dead, replace, unique_for
   );
 end;
 $$;
 
-CREATE FUNCTION milepost.put(channel text, content jsonb, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 0, max_attempts integer DEFAULT 25, unique_key text DEFAULT NULL::text, state jsonb DEFAULT NULL::jsonb, keep_for interval DEFAULT NULL::interval) RETURNS bigint
+CREATE FUNCTION milepost.put(channel text, content jsonb, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 0, max_attempts integer DEFAULT 25, unique_key text DEFAULT NULL::text, state jsonb DEFAULT NULL::jsonb, keep_for interval DEFAULT NULL::interval, after bigint[] DEFAULT NULL::bigint[], on_dead text DEFAULT 'wait'::text, replace boolean DEFAULT false, unique_for interval DEFAULT NULL::interval) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
 begin
   return "milepost".put(
-    channel, content::json, run_at, priority, max_attempts, unique_key, state::json, keep_for
+    channel, content::json, run_at, priority, max_attempts, unique_key, state::json, keep_for,
+    after, on_dead, replace, unique_for
   );
 end;
 $$;
 
-CREATE FUNCTION milepost.put(channel text, content text, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 0, max_attempts integer DEFAULT 25, unique_key text DEFAULT NULL::text, state text DEFAULT NULL::text, keep_for interval DEFAULT NULL::interval) RETURNS bigint
+CREATE FUNCTION milepost.put(channel text, content text, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 0, max_attempts integer DEFAULT 25, unique_key text DEFAULT NULL::text, state text DEFAULT NULL::text, keep_for interval DEFAULT NULL::interval, after bigint[] DEFAULT NULL::bigint[], on_dead text DEFAULT 'wait'::text, replace boolean DEFAULT false, unique_for interval DEFAULT NULL::interval) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
 begin
   return "milepost".put(
-    channel, content::json, run_at, priority, max_attempts, unique_key, state::json, keep_for
+    channel, content::json, run_at, priority, max_attempts, unique_key, state::json, keep_for,
+    after, on_dead, replace, unique_for
   );
 end;
 $$;
 
-CREATE FUNCTION milepost.put_bytes(channel text, content bytea, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 0, max_attempts integer DEFAULT 25, unique_key text DEFAULT NULL::text, state bytea DEFAULT NULL::bytea, keep_for interval DEFAULT NULL::interval) RETURNS bigint
+CREATE FUNCTION milepost.put_bytes(channel text, content bytea, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 0, max_attempts integer DEFAULT 25, unique_key text DEFAULT NULL::text, state bytea DEFAULT NULL::bytea, keep_for interval DEFAULT NULL::interval, after bigint[] DEFAULT NULL::bigint[], on_dead text DEFAULT 'wait'::text, replace boolean DEFAULT false, unique_for interval DEFAULT NULL::interval) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
 declare
   job_id bigint;
+  is_put boolean;
 begin
-  -- The job that holds the key may finish between the two statements: then put again.
+  if starts_with(put_bytes.channel, 'milepost.') then
+    select o.is_put, o.job_run_at, o.job_state into is_put, put_bytes.run_at, put_bytes.state
+    from "milepost".put_old_schedule(
+      put_bytes.channel, put_bytes.content, put_bytes.run_at, put_bytes.unique_key, put_bytes.state
+    ) as o;
+    if not is_put then
+      return null;
+    end if;
+  end if;
+  if put_bytes.unique_key is not null or put_bytes.after is not null
+    or put_bytes.replace or put_bytes.unique_for is not null
+  then
+    return "milepost".put_conditionally(
+      put_bytes.channel, put_bytes.content, put_bytes.run_at, put_bytes.priority,
+      put_bytes.max_attempts, put_bytes.unique_key, put_bytes.state, put_bytes.keep_for,
+      put_bytes.after, put_bytes.on_dead, put_bytes.replace, put_bytes.unique_for
+    );
+  end if;
+  -- Checked first, because counting is expensive, and few channels and families have a max_size.
+  if exists (
+    select from "milepost".channels as c
+    where c.name = put_bytes.channel collate "C" and c.max_size is not null
+  ) or exists (
+    select from "milepost".channels as f where right(f.name, 1) = '*' and f.max_size is not null
+  ) then
+    perform "milepost".refuse_full(array[put_bytes.channel], array[1]);
+  end if;
+  insert into "milepost".jobs (
+    channel, content, run_at, status, priority, max_attempts, state, keep_for
+  ) values (
+    put_bytes.channel, put_bytes.content, coalesce(put_bytes.run_at, clock_timestamp()),
+    case when put_bytes.run_at > clock_timestamp() then 'scheduled' else 'ready' end
+      ::"milepost".job_status,
+    put_bytes.priority, put_bytes.max_attempts, put_bytes.state, put_bytes.keep_for
+  )
+  returning id into job_id;
+  return job_id;
+end;
+$$;
+
+CREATE FUNCTION milepost.put_conditionally(channel text, content bytea, run_at timestamp with time zone, priority integer, max_attempts integer, unique_key text, state bytea, keep_for interval, after bigint[], on_dead text, replace boolean, unique_for interval) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  awaited bigint[];
+  on_dead constant text := coalesce(put_conditionally.on_dead, 'wait');
+  -- A completed job has to be there for as long as it has its key.
+  keep_for constant interval := case
+    when put_conditionally.unique_for is null then put_conditionally.keep_for
+    else greatest(put_conditionally.keep_for, put_conditionally.unique_for)
+  end;
+  holder record;
+  job_id bigint;
+begin
+  perform "milepost".refuse_conditions(
+    put_conditionally.unique_key, put_conditionally.after, on_dead, put_conditionally.replace,
+    put_conditionally.unique_for
+  );
+  -- The job that has the key may finish or begin between two statements: then put again.
   loop
-    if put_bytes.unique_key is not null then
-      select j.id into job_id
-      from "milepost".jobs as j
-      where j.channel = put_bytes.channel collate "C"
-        and j.unique_key = put_bytes.unique_key collate "C"
-        and j.status in ('ready', 'scheduled', 'running');
-      if found then
+    awaited := "milepost".unfinished_among(put_conditionally.after);
+    if put_conditionally.unique_key is not null then
+      select h.id, h.status, h.is_over into holder
+      from "milepost".key_holder(put_conditionally.channel, put_conditionally.unique_key) as h;
+      if found and holder.is_over then
+        update "milepost".jobs as j set unique_for = null where j.id = holder.id;
+      elsif found and put_conditionally.replace and holder.status = 'running' then
+        awaited := array[holder.id];
+      elsif found and put_conditionally.replace and holder.status <> 'done' then
+        insert into "milepost".job_replacements (
+          channel, unique_key, content, run_at, priority, max_attempts, state, keep_for, unique_for
+        ) values (
+          put_conditionally.channel, put_conditionally.unique_key, put_conditionally.content,
+          put_conditionally.run_at, put_conditionally.priority, put_conditionally.max_attempts,
+          put_conditionally.state, keep_for, put_conditionally.unique_for
+        )
+        returning id into job_id;
+        continue when job_id is null;
         return job_id;
+      elsif found then
+        return holder.id;
       end if;
     end if;
-    -- Asked first, because counting costs more than all the rest, and few channels have a size.
-    if exists (
-      select from "milepost".channels as c
-      where c.name = put_bytes.channel collate "C" and c.max_size is not null
-    ) then
-      perform "milepost".refuse_full(array[put_bytes.channel], array[1]);
-    end if;
-    insert into "milepost".jobs (
-      channel, content, run_at, status, priority, max_attempts, unique_key, state, keep_for
-    ) values (
-      put_bytes.channel, put_bytes.content, coalesce(put_bytes.run_at, clock_timestamp()),
-      case when put_bytes.run_at > clock_timestamp() then 'scheduled' else 'ready' end
-        ::"milepost".job_status,
-      put_bytes.priority, put_bytes.max_attempts, put_bytes.unique_key, put_bytes.state,
-      put_bytes.keep_for
-    )
-    on conflict (channel, unique_key)
-      where unique_key is not null and status in ('ready', 'scheduled', 'running')
-      do nothing
-    returning id into job_id;
-    if found then
+    perform "milepost".refuse_full(array[put_conditionally.channel], array[1]);
+
+    if cardinality(awaited) > 0 then
+      insert into "milepost".jobs (
+        channel, content, run_at, status, priority, max_attempts, unique_key, state, keep_for,
+        unique_for
+      ) values (
+        put_conditionally.channel, put_conditionally.content,
+        coalesce(put_conditionally.run_at, clock_timestamp()), 'waiting',
+        put_conditionally.priority, put_conditionally.max_attempts, put_conditionally.unique_key,
+        put_conditionally.state, keep_for, put_conditionally.unique_for
+      )
+      on conflict (channel, unique_key)
+        where unique_key is not null
+          and status not in ('ready', 'scheduled', 'running', 'dead', 'done', 'cancelled')
+        do nothing
+      returning id into job_id;
+      continue when job_id is null;
+      insert into "milepost".job_dependencies (job_id, after_id, on_dead)
+      select put_job.id, a.id, case when put_conditionally.replace then 'run' else on_dead end
+      from (select job_id as id) as put_job, unnest(awaited) as a (id);
       return job_id;
     end if;
+
+    insert into "milepost".jobs (
+      channel, content, run_at, status, priority, max_attempts, unique_key, state, keep_for,
+      unique_for
+    ) values (
+      put_conditionally.channel, put_conditionally.content,
+      coalesce(put_conditionally.run_at, clock_timestamp()),
+      case when put_conditionally.run_at > clock_timestamp() then 'scheduled' else 'ready' end
+        ::"milepost".job_status,
+      put_conditionally.priority, put_conditionally.max_attempts, put_conditionally.unique_key,
+      put_conditionally.state, keep_for, put_conditionally.unique_for
+    )
+    on conflict (channel, unique_key)
+      where unique_key is not null and (
+        status in ('ready', 'scheduled', 'running') or status = 'done' and unique_for is not null
+      )
+      do nothing
+    returning id into job_id;
+    continue when job_id is null;
+    return job_id;
   end loop;
 end;
 $$;
@@ -1718,72 +2517,80 @@ begin
 end;
 $$;
 
-CREATE FUNCTION milepost.put_many(channels text[], contents json[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], priorities integer[] DEFAULT NULL::integer[], max_attempts integer[] DEFAULT NULL::integer[], unique_keys text[] DEFAULT NULL::text[], states json[] DEFAULT NULL::json[], keep_for interval[] DEFAULT NULL::interval[]) RETURNS SETOF bigint
+CREATE FUNCTION milepost.put_many(channels text[], contents json[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], priorities integer[] DEFAULT NULL::integer[], max_attempts integer[] DEFAULT NULL::integer[], unique_keys text[] DEFAULT NULL::text[], states json[] DEFAULT NULL::json[], keep_for interval[] DEFAULT NULL::interval[], afters text[] DEFAULT NULL::text[], on_dead text[] DEFAULT NULL::text[], replaces boolean[] DEFAULT NULL::boolean[], unique_for interval[] DEFAULT NULL::interval[]) RETURNS SETOF bigint
     LANGUAGE plpgsql
     AS $$
 begin
   return query select "milepost".put_many_bytes(
     channels, "milepost".json_bytes(contents), run_ats, priorities, max_attempts, unique_keys,
-    "milepost".json_bytes(states), keep_for
+    "milepost".json_bytes(states), keep_for, afters, on_dead, replaces, unique_for
   );
 end;
 $$;
 
-CREATE FUNCTION milepost.put_many(channels text[], contents jsonb[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], priorities integer[] DEFAULT NULL::integer[], max_attempts integer[] DEFAULT NULL::integer[], unique_keys text[] DEFAULT NULL::text[], states jsonb[] DEFAULT NULL::jsonb[], keep_for interval[] DEFAULT NULL::interval[]) RETURNS SETOF bigint
+CREATE FUNCTION milepost.put_many(channels text[], contents jsonb[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], priorities integer[] DEFAULT NULL::integer[], max_attempts integer[] DEFAULT NULL::integer[], unique_keys text[] DEFAULT NULL::text[], states jsonb[] DEFAULT NULL::jsonb[], keep_for interval[] DEFAULT NULL::interval[], afters text[] DEFAULT NULL::text[], on_dead text[] DEFAULT NULL::text[], replaces boolean[] DEFAULT NULL::boolean[], unique_for interval[] DEFAULT NULL::interval[]) RETURNS SETOF bigint
     LANGUAGE plpgsql
     AS $$
 begin
   return query select "milepost".put_many(
     channels, contents::json[], run_ats, priorities, max_attempts, unique_keys, states::json[],
-    keep_for
+    keep_for, afters, on_dead, replaces, unique_for
   );
 end;
 $$;
 
-CREATE FUNCTION milepost.put_many(channels text[], contents text[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], priorities integer[] DEFAULT NULL::integer[], max_attempts integer[] DEFAULT NULL::integer[], unique_keys text[] DEFAULT NULL::text[], states text[] DEFAULT NULL::text[], keep_for interval[] DEFAULT NULL::interval[]) RETURNS SETOF bigint
+CREATE FUNCTION milepost.put_many(channels text[], contents text[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], priorities integer[] DEFAULT NULL::integer[], max_attempts integer[] DEFAULT NULL::integer[], unique_keys text[] DEFAULT NULL::text[], states text[] DEFAULT NULL::text[], keep_for interval[] DEFAULT NULL::interval[], afters text[] DEFAULT NULL::text[], on_dead text[] DEFAULT NULL::text[], replaces boolean[] DEFAULT NULL::boolean[], unique_for interval[] DEFAULT NULL::interval[]) RETURNS SETOF bigint
     LANGUAGE plpgsql
     AS $$
 begin
   return query select "milepost".put_many(
     channels, contents::json[], run_ats, priorities, max_attempts, unique_keys, states::json[],
-    keep_for
+    keep_for, afters, on_dead, replaces, unique_for
   );
 end;
 $$;
 
-CREATE FUNCTION milepost.put_many(channels text[], contents text, run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], priorities integer[] DEFAULT NULL::integer[], max_attempts integer[] DEFAULT NULL::integer[], unique_keys text[] DEFAULT NULL::text[], states text DEFAULT NULL::text, keep_for interval[] DEFAULT NULL::interval[]) RETURNS SETOF bigint
+CREATE FUNCTION milepost.put_many(channels text[], contents text, run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], priorities integer[] DEFAULT NULL::integer[], max_attempts integer[] DEFAULT NULL::integer[], unique_keys text[] DEFAULT NULL::text[], states text DEFAULT NULL::text, keep_for interval[] DEFAULT NULL::interval[], afters text[] DEFAULT NULL::text[], on_dead text[] DEFAULT NULL::text[], replaces boolean[] DEFAULT NULL::boolean[], unique_for interval[] DEFAULT NULL::interval[]) RETURNS SETOF bigint
     LANGUAGE plpgsql
     AS $$
 begin
   return query select "milepost".put_many(
     channels, contents::text[], run_ats, priorities, max_attempts, unique_keys, states::text[],
-    keep_for
+    keep_for, afters, on_dead, replaces, unique_for
   );
 end;
 $$;
 
-CREATE FUNCTION milepost.put_many_bytes(channels text[], contents bytea[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], priorities integer[] DEFAULT NULL::integer[], max_attempts integer[] DEFAULT NULL::integer[], unique_keys text[] DEFAULT NULL::text[], states bytea[] DEFAULT NULL::bytea[], keep_for interval[] DEFAULT NULL::interval[]) RETURNS SETOF bigint
+CREATE FUNCTION milepost.put_many_bytes(channels text[], contents bytea[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], priorities integer[] DEFAULT NULL::integer[], max_attempts integer[] DEFAULT NULL::integer[], unique_keys text[] DEFAULT NULL::text[], states bytea[] DEFAULT NULL::bytea[], keep_for interval[] DEFAULT NULL::interval[], afters text[] DEFAULT NULL::text[], on_dead text[] DEFAULT NULL::text[], replaces boolean[] DEFAULT NULL::boolean[], unique_for interval[] DEFAULT NULL::interval[]) RETURNS SETOF bigint
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
 begin
-  if exists (select from unnest(put_many_bytes.unique_keys) as k where k is not null) then
+  if exists (select from unnest(put_many_bytes.unique_keys) as k where k is not null)
+    or exists (select from unnest(put_many_bytes.afters) as a where a is not null)
+    or exists (select from unnest(put_many_bytes.replaces) as r where r)
+    or exists (select from unnest(put_many_bytes.unique_for) as u where u is not null)
+  then
     return query
     select "milepost".put_bytes(
       a.channel, a.content, a.run_at, coalesce(a.priority, 0), coalesce(a.max_attempts, 25),
-      a.unique_key, a.state, a.keep_for
+      a.unique_key, a.state, a.keep_for, a.after::bigint[], a.on_dead, coalesce(a.replace, false),
+      a.unique_for
     )
     from unnest(
       put_many_bytes.channels, put_many_bytes.contents, put_many_bytes.run_ats,
       put_many_bytes.priorities, put_many_bytes.max_attempts, put_many_bytes.unique_keys,
-      put_many_bytes.states, put_many_bytes.keep_for
+      put_many_bytes.states, put_many_bytes.keep_for, put_many_bytes.afters,
+      put_many_bytes.on_dead, put_many_bytes.replaces, put_many_bytes.unique_for
     ) with ordinality as a (
-      channel, content, run_at, priority, max_attempts, unique_key, state, keep_for, number
+      channel, content, run_at, priority, max_attempts, unique_key, state, keep_for, after, on_dead,
+      replace, unique_for, number
     )
     order by a.number;
     return;
   end if;
 
+  perform "milepost".refuse_reserved(put_many_bytes.channels);
   perform "milepost".refuse_full(array_agg(asked.name), array_agg(asked.adding))
   from (
     select name, count(*) as adding from unnest(put_many_bytes.channels) as name group by name
@@ -1806,6 +2613,96 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.put_old_schedule(channel text, content bytea, run_at timestamp with time zone, unique_key text, state bytea) RETURNS TABLE(is_put boolean, job_run_at timestamp with time zone, job_state bytea)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  asked record;
+  known record;
+begin
+  select o.every, o.cron, o.timezone into asked
+  from "milepost".old_schedule_times(put_old_schedule.content) as o;
+  if put_old_schedule.channel <> 'milepost.schedules' or put_old_schedule.unique_key is null
+    or not found
+  then
+    perform "milepost".refuse_reserved(array[put_old_schedule.channel]);
+  end if;
+  is_put := true;
+  job_run_at := put_old_schedule.run_at;
+  job_state := put_old_schedule.state;
+  if has_table_privilege('"milepost".schedules', 'delete') then
+    -- One registration of a name at a time, of whichever release: see register_schedule().
+    perform pg_advisory_xact_lock(
+      hashtextextended(put_old_schedule.unique_key, '"milepost".schedules'::regclass::oid::bigint)
+    );
+    delete from "milepost".schedules as s
+    where s.name = put_old_schedule.unique_key collate "C" and not s.is_paused
+    returning s.every, s.cron, s.timezone, s.begun_at, s.next_at into known;
+    if not found then
+      is_put := not exists (
+        select from "milepost".schedules as s
+        where s.name = put_old_schedule.unique_key collate "C"
+      );
+    elsif known.every is not distinct from asked.every
+      and known.cron is not distinct from asked.cron
+      and known.timezone is not distinct from asked.timezone
+    then
+      job_run_at := known.next_at;
+      job_state := convert_to(to_json(known.begun_at)::text, 'UTF8');
+    end if;
+  end if;
+  return next;
+end;
+$$;
+
+CREATE TABLE milepost.schedules (
+    name text NOT NULL COLLATE pg_catalog."C",
+    every interval,
+    cron text,
+    timezone text,
+    begun_at timestamp with time zone NOT NULL,
+    next_at timestamp with time zone NOT NULL,
+    channel text NOT NULL COLLATE pg_catalog."C",
+    content bytea NOT NULL,
+    run_at timestamp with time zone,
+    delay interval,
+    priority integer DEFAULT 0 NOT NULL,
+    max_attempts integer DEFAULT 25 NOT NULL,
+    unique_key text COLLATE pg_catalog."C",
+    state bytea,
+    keep_for interval,
+    replace boolean DEFAULT false NOT NULL,
+    unique_for interval,
+    is_paused boolean DEFAULT false NOT NULL,
+    last_tick_at timestamp with time zone,
+    last_job_id bigint,
+    failures integer DEFAULT 0 NOT NULL,
+    retry_at timestamp with time zone,
+    last_error text,
+    registered_by text,
+    registered_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    last_seen_at timestamp with time zone,
+    CONSTRAINT schedules_every CHECK ((every > '00:00:00'::interval)),
+    CONSTRAINT schedules_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 1024))),
+    CONSTRAINT schedules_times CHECK ((((begun_at >= '1900-01-01 00:00:00+00'::timestamp with time zone) AND (begun_at <= '9000-01-01 00:00:00+00'::timestamp with time zone)) AND ((next_at >= '1900-01-01 00:00:00+00'::timestamp with time zone) AND (next_at <= '9000-01-01 00:00:00+00'::timestamp with time zone)) AND ((retry_at IS NULL) OR ((retry_at >= '1900-01-01 00:00:00+00'::timestamp with time zone) AND (retry_at <= '9000-01-01 00:00:00+00'::timestamp with time zone))))),
+    CONSTRAINT schedules_when CHECK ((((every IS NULL) <> (cron IS NULL)) AND ((cron IS NULL) = (timezone IS NULL))))
+)
+WITH (fillfactor='50');
+
+CREATE FUNCTION milepost.put_scheduled(schedule milepost.schedules) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+begin
+  return "milepost".put_bytes(
+    schedule.channel, schedule.content,
+    coalesce(schedule.run_at, clock_timestamp() + schedule.delay),
+    schedule.priority, schedule.max_attempts, schedule.unique_key, schedule.state,
+    schedule.keep_for, replace => schedule.replace, unique_for => schedule.unique_for
+  );
+end;
+$$;
+
 CREATE FUNCTION milepost.queue_duties() RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -1816,11 +2713,19 @@ declare
   done bigint;
 begin
   due := coalesce(pg_sequence_last_value('"milepost".jobs_promote_at'), 0);
-  -- A time far ahead was written before the clock was set back.
+  -- A time far in the future was written before the clock was set back.
   if started >= due or started < due - 60000 then
     promoted := "milepost".promote_due();
+    if (select e.number from "milepost".job_endings as e order by e.number limit 1) is not null
+      or (
+        select d.job_id from "milepost".job_dependencies as d where not d.is_linked
+        order by d.job_id limit 1
+      ) is not null
+    then
+      promoted := greatest(promoted, "milepost".tend_followers());
+    end if;
     done := extract(epoch from clock_timestamp()) * 1000;
-    -- As many as it takes at once: there may be more.
+    -- It has reached its limit: there may be more.
     if promoted < 1000 and done > started + 1 or started < due then
       done := setval('"milepost".jobs_promote_at', done + least(30000, 10 * (done - started)));
     end if;
@@ -1830,6 +2735,14 @@ begin
     done := setval('"milepost".jobs_recover_at', started + 5000);
     done := "milepost".recover_expired();
     done := "milepost".purge_finished();
+    done := "milepost".purge_dead();
+    done := "milepost".age_ready();
+    -- Sizes that were counted again since: see refuse_full().
+    delete from "milepost".channel_sizes as s
+    where s.counted_at < clock_timestamp() - interval '1 minute' and exists (
+      select from "milepost".channel_sizes as n
+      where n.channel = s.channel and n.last_id > s.last_id
+    );
     done := extract(epoch from clock_timestamp()) * 1000;
     done := setval(
       '"milepost".jobs_recover_at', done + least(30000, greatest(500, 10 * (done - started)))
@@ -1857,6 +2770,18 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.rate_allows(rate_count integer, rate_period interval, rate_burst integer, rate_at timestamp with time zone, this_moment timestamp with time zone) RETURNS integer
+    LANGUAGE sql IMMUTABLE
+    AS $$
+  select case when rate_count is not null then greatest(0, floor(
+    rate_burst - case
+      when rate_at > this_moment
+      then extract(epoch from rate_at - this_moment) * rate_count / extract(epoch from rate_period)
+      else 0
+    end
+  ))::integer end
+$$;
+
 CREATE FUNCTION milepost.read(after milepost."position" DEFAULT NULL::milepost."position", max_count integer DEFAULT 100, topics text[] DEFAULT NULL::text[], types text[] DEFAULT NULL::text[], segment milepost.segment DEFAULT NULL::milepost.segment, up_to milepost."position" DEFAULT NULL::milepost."position") RETURNS SETOF milepost.messages
     LANGUAGE plpgsql
     SET enable_sort TO 'off'
@@ -1873,8 +2798,8 @@ begin
   if horizon is null then
     horizon := "milepost".horizon();
   end if;
-  -- A statement of its own: its snapshot is later than the horizon. The scalar bounds repeat
-  -- what the row comparisons say, for the planner.
+  -- A separate statement: its snapshot is later than the horizon. The scalar bounds repeat the row
+  -- comparisons, for the planner.
   return query
   select m."position", m.transaction_id, m.id, m.topic, m.key, m.type, m.data, m.metadata,
     m.recorded_at
@@ -1894,6 +2819,41 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.ready_priorities(pattern text) RETURNS TABLE(channel text, priority smallint)
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  is_prefix constant boolean := right(ready_priorities.pattern, 1) = '*';
+  start constant text collate "C" := case
+    when is_prefix then left(ready_priorities.pattern, -1) else ready_priorities.pattern
+  end;
+begin
+  return query
+  with recursive visited (channel, priority) as (
+    (
+      select j.channel, j.priority from "milepost".jobs as j
+      where j.status = 'ready' and j.channel >= start
+      order by j.channel, j.priority, j.run_at, j.id limit 1
+    )
+    union all
+    select next.channel, next.priority from visited as v cross join lateral (
+      select j.channel, j.priority from "milepost".jobs as j
+      where j.status = 'ready' and (j.channel, j.priority) > (v.channel, v.priority)
+      order by j.channel, j.priority, j.run_at, j.id limit 1
+    ) as next
+    where v.channel = start or is_prefix and starts_with(v.channel, start)
+  )
+  select v.channel::text, v.priority from visited as v
+  where (v.channel = start or is_prefix and starts_with(v.channel, start)) and v.priority > -32768
+  limit 10000;
+end;
+$$;
+
 CREATE FUNCTION milepost.rebase() RETURNS text
     LANGUAGE plpgsql
     AS $$
@@ -1905,7 +2865,7 @@ declare
   moved bigint := 0;
   done text[] := '{}';
 begin
-  -- Nobody appends meanwhile, so that no draw falls between reading and setting.
+  -- Blocks appenders, so that no position is drawn between reading and setting the sequence.
   lock table "milepost".messages in share row exclusive mode;
   select coalesce(max("position"), 0) into newest from "milepost".messages where transaction_id = 0;
   if coalesce(pg_sequence_last_value(log_sequence), 0) < newest or (
@@ -1935,10 +2895,10 @@ begin
     moved := moved + 1;
   end loop;
   if moved > 0 then
-    done := done || format('%s messages with a transaction_id of their own are the newest now', moved);
+    done := done || format('%s messages with a user-defined transaction_id are the newest now', moved);
   end if;
   return coalesce(
-    nullif(array_to_string(done, '; '), ''), 'nothing: the sequence is where it should be'
+    nullif(array_to_string(done, '; '), ''), 'nothing: the sequence is correct'
   );
 end;
 $$;
@@ -1952,44 +2912,129 @@ CREATE FUNCTION milepost.recover_expired(max_count integer DEFAULT 1000) RETURNS
     AS $$
 #variable_conflict use_column
 declare
+  reason constant text := 'the lock expired: the worker was gone or too slow';
   number bigint := 0;
+  followed bigint[];  -- ended, and others wait for them
   taken_back record;
+  awaiting text[] := '{}';
+  lock_ends timestamptz[] := '{}';
 begin
   for taken_back in
     update "milepost".jobs as j
     set status = case
         when j.is_cancelled then 'cancelled'
-        when j.failures + 1 >= j.max_attempts then 'dead'
+        when j.is_begun and j.failures + 1 >= j.max_attempts then 'dead'
         else 'ready'
       end::"milepost".job_status,
-      failures = j.failures + 1,
+      failures = j.failures + j.is_begun::integer,
+      crashes = case
+        when not j.is_begun and j.failures + 1 >= j.max_attempts then j.crashes
+        when j.is_begun and j.failures + 2 >= j.max_attempts then 2
+        else least(j.crashes + 1, 2)
+      end,
       locked_until = null,
       finished_at = case
-        when j.is_cancelled or j.failures + 1 >= j.max_attempts then clock_timestamp()
+        when j.is_cancelled or j.is_begun and j.failures + 1 >= j.max_attempts
+        then clock_timestamp()
       end,
       kept_until = case
         when j.is_cancelled then clock_timestamp() + coalesce(j.keep_for, interval '0')
       end,
-      last_error = 'the lock expired: the worker was gone or too slow'
+      last_error = case
+        when j.is_begun then reason
+        else j.last_error
+      end
     from (
-      select d.id from "milepost".jobs as d
+      select d.id, d.locked_until from "milepost".jobs as d
       where d.status = 'running' and d.locked_until <= clock_timestamp()
       order by d.channel, d.taken
       limit recover_expired.max_count
       for update skip locked
     ) as expired
     where j.id = expired.id
-    returning j.id, j.channel, j.attempt, j.failures, j.status, j.last_error
+    returning
+      j.id, j.channel, j.attempt, j.failures, j.status, j.is_begun, j.is_begin_awaited,
+      j.has_followers, j.finished_at, expired.locked_until as lock_end
   loop
     number := number + 1;
+    if taken_back.has_followers and taken_back.finished_at is not null then
+      followed := followed || taken_back.id;
+    end if;
+    if taken_back.is_begin_awaited then
+      awaiting := awaiting || taken_back.channel::text;
+      lock_ends := lock_ends || taken_back.lock_end;
+    end if;
     if taken_back.status <> 'cancelled' then
       raise notice 'job=% channel=% attempt=% failures=% %: %',
         taken_back.id, taken_back.channel, taken_back.attempt, taken_back.failures,
-        case taken_back.status when 'dead' then 'dead' else 'failed' end, taken_back.last_error
+        case
+          when taken_back.status = 'dead' then 'dead'
+          when taken_back.is_begun then 'failed'
+          else 'not begun, waits again'
+        end,
+        reason
         using errcode = 'MP090', detail = taken_back.status::text;
     end if;
   end loop;
+  if followed is not null then
+    perform "milepost".note_endings(followed);
+  end if;
+  -- In the order of names, so that two sessions never deadlock.
+  for taken_back in
+    select a.channel, max(a.lock_end) as lock_end
+    from unnest(awaiting, lock_ends) as a (channel, lock_end)
+    group by a.channel
+    order by a.channel collate "C"
+  loop
+    update "milepost".channels as c
+    set next_release_at = greatest(
+      c.next_release_at, taken_back.lock_end + p.release_interval
+    )
+    from "milepost".channel_policies() as p
+    where c.name = taken_back.channel collate "C" and p.name = c.name collate "C"
+      and p.release_interval is not null;
+  end loop;
   return number;
+end;
+$$;
+
+CREATE FUNCTION milepost.refresh_members(name text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  prefix constant text collate "C" := rtrim(refresh_members.name, '*');
+begin
+  update "milepost".channels as c
+  set family = f.family
+  from "milepost".channels as m
+  left join lateral "milepost".family_of(m.name) as f on true
+  where c.name = m.name and not m.is_policy and starts_with(m.name, prefix)
+    and f.family is distinct from m.family;
+  delete from "milepost".channels as c
+  where not c.is_policy and not c.is_paused and c.family is null and starts_with(c.name, prefix);
+  perform "milepost".join_families(array(
+    select distinct j.channel from "milepost".jobs as j
+    where j.status = 'running' and j.channel >= prefix and starts_with(j.channel, prefix)
+  ));
+end;
+$$;
+
+CREATE FUNCTION milepost.refuse_conditions(unique_key text, after bigint[], on_dead text, replace boolean, unique_for interval) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+begin
+  if on_dead not in ('wait', 'cancel', 'run') then
+    raise exception 'on_dead is %: expected wait, cancel or run', on_dead
+      using errcode = 'invalid_parameter_value', hint = 'Nothing was put.';
+  elsif unique_key is null and (replace or unique_for is not null) then
+    raise exception 'replace and unique_for need a unique_key'
+      using errcode = 'invalid_parameter_value', hint = 'Nothing was put.';
+  elsif replace and cardinality(after) > 0 then
+    raise exception 'a job with replace cannot wait for others: after has % ids', cardinality(after)
+      using errcode = 'invalid_parameter_value',
+        hint = 'Nothing was put. Leave out after, or replace.';
+  end if;
 end;
 $$;
 
@@ -2004,7 +3049,7 @@ begin
   perform "milepost".refuse_other_timeline();
   -- One statement, so that its snapshot is older than the sequence's value: a row above that
   -- value was not drawn from this sequence. Ordered, because for a plain EXISTS the planner,
-  -- until the table is analysed, expects to find such a row at once and scans it all.
+  -- until the table is analysed, expects to find such a row soon and scans the whole table.
   select sequence.newest, (
     select true
     from "milepost".messages
@@ -2017,7 +3062,7 @@ begin
     select coalesce(pg_sequence_last_value('"milepost".messages_position_seq'), 0)
   ) as sequence (newest);
   if is_ahead then
-    raise exception 'the log holds positions that its sequence, at %, has not drawn', newest
+    raise exception 'the log has positions that its sequence, at %, has not drawn', newest
       using errcode = 'MP003',
       hint = 'The rows were restored or replicated without the sequence, or name a transaction_id. Run: milepost rebase';
   end if;
@@ -2026,35 +3071,54 @@ $$;
 
 CREATE FUNCTION milepost.refuse_full(names text[], adding bigint[]) RETURNS void
     LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
     AS $$
 #variable_conflict use_column
 declare
-  full_one record;
+  counted_from constant integer := 1000;  -- fewer are counted quickly
+  asked record;
+  drawn bigint;  -- the last id
+  unfinished bigint;
 begin
-  select c.name, c.max_size, sizes.unfinished, asked.adding
-  into full_one
-  from unnest(refuse_full.names, refuse_full.adding) as asked (name, adding)
-  join "milepost".channels as c on c.name = asked.name collate "C" and c.max_size is not null
-  cross join lateral (
-    select count(*) as unfinished from (
-      (select 1 from "milepost".jobs as j
-        where j.channel = c.name and j.status = 'ready' limit c.max_size)
-      union all
-      (select 1 from "milepost".jobs as j
-        where j.channel = c.name and j.status = 'scheduled' limit c.max_size)
-      union all
-      (select 1 from "milepost".jobs as j
-        where j.channel = c.name and j.status = 'running' limit c.max_size)
-    ) as unfinished
-  ) as sizes
-  where sizes.unfinished + asked.adding > c.max_size
-  limit 1;
-  if found then
-    raise exception 'channel % is full: it holds % jobs of at most %, % more were put',
-      full_one.name, full_one.unfinished, full_one.max_size, full_one.adding
-      using errcode = 'MP005',
-        hint = 'Nothing was put. Put again later, or raise its max_size with set_channel().';
-  end if;
+  for asked in
+    select a.name, a.adding, sized.max_size
+    from unnest(refuse_full.names, refuse_full.adding) as a (name, adding)
+    cross join lateral "milepost".max_size_of(a.name) as sized
+  loop
+    -- Before the count: what is drawn meanwhile may be counted twice, but is not left out.
+    drawn := coalesce(pg_sequence_last_value('"milepost".jobs_id_seq'), 0);
+    continue when exists (
+      select from (
+        select s.jobs, s.last_id from "milepost".channel_sizes as s
+        where s.channel = asked.name collate "C" and s.last_id <= drawn
+        order by s.last_id desc
+        limit 1
+      ) as newest
+      where newest.jobs + drawn - newest.last_id + asked.adding <= asked.max_size
+    );
+    unfinished := "milepost".count_jobs(
+      asked.name, array['ready', 'scheduled', 'waiting', 'running']::"milepost".job_status[],
+      asked.max_size
+    );
+    if unfinished + asked.adding > asked.max_size then
+      raise exception 'channel % is full: it holds % jobs of at most %, % more were put',
+        asked.name, unfinished, asked.max_size, asked.adding
+        using errcode = 'MP005',
+          hint = 'Nothing was put. Put again later, or raise its max_size with set_channel().';
+    end if;
+    if unfinished >= counted_from then
+      insert into "milepost".channel_sizes (channel, last_id, jobs)
+      values (
+        asked.name, drawn,
+        unfinished + "milepost".count_jobs(
+          asked.name, array['dead']::"milepost".job_status[], asked.max_size
+        )
+      );
+    end if;
+  end loop;
 end;
 $$;
 
@@ -2070,11 +3134,11 @@ begin
     and (up_to_transaction_id, up_to_position) >= ((after).transaction_id, (after).position)
   limit 1;
   if found then
-    raise exception 'position %:% was lost in a restore or a failover, with whatever came after %:%',
+    raise exception 'position %:% was lost in a restore or a failover, with all messages after %:%',
       (after).transaction_id, (after).position, lost.after_transaction_id, lost.after_position
       using errcode = 'MP007',
       hint = format(
-        'Effects of the lost messages outside of the database are still there. Start from %s:%s to read what the log holds.',
+        'Effects of the lost messages outside of the database still exist. Start from %s:%s to read what the log has.',
         lost.after_transaction_id, lost.after_position
       );
   end if;
@@ -2087,7 +3151,7 @@ CREATE FUNCTION milepost.refuse_named_id(transaction_id bigint) RETURNS boolean
     AS $$
 begin
   if current_setting('session_replication_role') <> 'replica' then
-    raise exception 'transaction_id is %, but the log itself says where a message stands', transaction_id
+    raise exception 'transaction_id is %, but only the log may set it', transaction_id
       using errcode = 'MP008',
       hint = 'Leave transaction_id and position out of the INSERT or COPY.';
   end if;
@@ -2103,7 +3167,7 @@ begin
     raise exception 'the server was promoted or recovered to a point in time (timeline %): the newest messages in schema "milepost" may be lost',
       "milepost".current_timeline()
       using errcode = 'MP003',
-      hint = 'So that their positions are not given to others, run: milepost rebase. Run it on the server that stays, after the old one is off.';
+      hint = 'To prevent their positions from being used again, run: milepost rebase. Run it on the remaining server, after the old one was shut down.';
   end if;
 end;
 $$;
@@ -2144,6 +3208,24 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.refuse_reserved(names text[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+declare
+  reserved text;
+begin
+  select name into reserved
+  from unnest(refuse_reserved.names) as name
+  where starts_with(name, 'milepost.')
+  limit 1;
+  if found then
+    raise exception 'channel % is reserved: names that begin with "milepost." are for internal use',
+      reserved
+      using errcode = 'MP030', hint = 'Nothing was changed. Choose another name.';
+  end if;
+end;
+$$;
+
 CREATE FUNCTION milepost.refuse_unsafe_read() RETURNS void
     LANGUAGE plpgsql STABLE
     AS $$
@@ -2152,8 +3234,151 @@ begin
     raise exception 'the log cannot be read at isolation level %',
       current_setting('transaction_isolation')
       using errcode = 'MP001',
-      hint = 'Read in READ COMMITTED: above it, messages that commit meanwhile would be skipped.';
+      hint = 'Read in READ COMMITTED: above it, messages that commit in the meantime would be skipped.';
   end if;
+end;
+$$;
+
+CREATE FUNCTION milepost.register_schedule(name text, every interval, cron text, timezone text, begun_at timestamp with time zone, first_at timestamp with time zone, channel text, content bytea, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, priority integer DEFAULT 0, max_attempts integer DEFAULT 25, unique_key text DEFAULT NULL::text, state bytea DEFAULT NULL::bytea, keep_for interval DEFAULT NULL::interval, replace boolean DEFAULT false, unique_for interval DEFAULT NULL::interval, owner text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql
+    SET lock_timeout TO '500ms'
+    AS $$
+#variable_conflict use_column
+declare
+  known record;
+  starts_paused boolean := false;
+begin
+  -- One registration of a name at a time, of whichever release: see put_old_schedule().
+  perform pg_advisory_xact_lock(
+    hashtextextended(register_schedule.name, '"milepost".schedules'::regclass::oid::bigint)
+  );
+  select o.every, o.cron, o.timezone, o.begun_at, o.next_at, o.is_paused into known
+  from "milepost".take_old_schedule(register_schedule.name) as o;
+  if found then
+    starts_paused := known.is_paused;
+  else
+    select s.every, s.cron, s.timezone, s.begun_at, s.next_at into known
+    from "milepost".schedules as s
+    where s.name = register_schedule.name collate "C"
+    for update;
+  end if;
+  if found and known.every is not distinct from register_schedule.every
+    and known.cron is not distinct from register_schedule.cron
+    and known.timezone is not distinct from register_schedule.timezone
+  then
+    register_schedule.begun_at := coalesce(known.begun_at, register_schedule.begun_at);
+    register_schedule.first_at := known.next_at;
+  end if;
+  insert into "milepost".schedules as s (
+    name, every, cron, timezone, begun_at, next_at, channel, content, run_at, delay, priority,
+    max_attempts, unique_key, state, keep_for, replace, unique_for, is_paused, registered_by, last_seen_at
+  ) values (
+    register_schedule.name, register_schedule.every, register_schedule.cron,
+    register_schedule.timezone, register_schedule.begun_at, register_schedule.first_at,
+    register_schedule.channel, register_schedule.content, register_schedule.run_at,
+    register_schedule.delay, register_schedule.priority, register_schedule.max_attempts,
+    register_schedule.unique_key, register_schedule.state, register_schedule.keep_for,
+    register_schedule.replace, register_schedule.unique_for, starts_paused, register_schedule.owner,
+    case when register_schedule.owner is not null then clock_timestamp() end
+  )
+  on conflict (name) do update set
+    every = excluded.every,
+    cron = excluded.cron,
+    timezone = excluded.timezone,
+    begun_at = excluded.begun_at,
+    next_at = excluded.next_at,
+    channel = excluded.channel,
+    content = excluded.content,
+    run_at = excluded.run_at,
+    delay = excluded.delay,
+    priority = excluded.priority,
+    max_attempts = excluded.max_attempts,
+    unique_key = excluded.unique_key,
+    state = excluded.state,
+    keep_for = excluded.keep_for,
+    replace = excluded.replace,
+    unique_for = excluded.unique_for,
+    -- What kept it from ticking may have been repaired: try again soon.
+    retry_at = null,
+    registered_by = excluded.registered_by,
+    registered_at = clock_timestamp(),
+    last_seen_at = coalesce(excluded.last_seen_at, s.last_seen_at);
+end;
+$$;
+
+CREATE FUNCTION milepost.release_followers(followers bigint[]) RETURNS bigint
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  free constant bigint[] := array(
+    select j.id from "milepost".jobs as j
+    where j.id = any(release_followers.followers) and j.status = 'waiting'
+      and not exists (select from "milepost".job_dependencies as d where d.job_id = j.id)
+    order by j.id
+  );
+  keyed bigint;
+  released bigint;
+begin
+  if cardinality(free) = 0 then
+    return 0;
+  end if;
+  update "milepost".jobs as j
+  set status = case when j.run_at > clock_timestamp() then 'scheduled' else 'ready' end
+      ::"milepost".job_status,
+    run_at = greatest(j.run_at, clock_timestamp())
+  where j.id = any(free) and j.unique_key is null;
+  get diagnostics released = row_count;
+  for keyed in
+    select j.id from "milepost".jobs as j where j.id = any(free) and j.unique_key is not null
+  loop
+    released := released + "milepost".release_keyed(keyed);
+  end loop;
+  if released > 0 then
+    perform pg_notify(concat('milepost', '_queue'), '');
+  end if;
+  return released;
+end;
+$$;
+
+CREATE FUNCTION milepost.release_keyed(id bigint) RETURNS integer
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET lock_timeout TO '5ms'
+    AS $$
+#variable_conflict use_column
+declare
+  holder record;
+begin
+  select h.id, h.status into holder
+  from "milepost".jobs as j
+  join "milepost".jobs as h on h.channel = j.channel and h.unique_key = j.unique_key and (
+    h.status in ('ready', 'scheduled', 'running') or h.status = 'done' and h.unique_for is not null
+  )
+  where j.id = release_keyed.id;
+  if found and holder.status <> 'done' then
+    insert into "milepost".job_dependencies (job_id, after_id, on_dead)
+    values (release_keyed.id, holder.id, 'run')
+    on conflict do nothing;
+    return 1;
+  end if;
+  -- It was accepted before the other one completed: it takes the key over.
+  update "milepost".jobs as h set unique_for = null where h.id = holder.id;
+  update "milepost".jobs as j
+  set status = case when j.run_at > clock_timestamp() then 'scheduled' else 'ready' end
+      ::"milepost".job_status,
+    run_at = greatest(j.run_at, clock_timestamp())
+  where j.id = release_keyed.id;
+  return 1;
+exception when unique_violation or lock_not_available then
+  return 0;
 end;
 $$;
 
@@ -2190,10 +3415,52 @@ begin
   update "milepost".channels as c set oldest_running = 0 where c.oldest_running > 0;
   done := setval('"milepost".jobs_promote_at', 0);
   done := setval('"milepost".jobs_recover_at', 0);
-  -- Whatever somebody else is changing just now is skipped, and needs no mending.
+  -- A job that another session is changing now is skipped, and needs no repair.
   while "milepost".promote_due(10000) > 0 loop end loop;
   while "milepost".recover_expired(10000) > 0 loop end loop;
+  while "milepost".tend_followers(10000) > 0 loop end loop;
+  -- Who still waits for a job that is gone was not told. One that waits for nothing gets an id that
+  -- no job has.
+  update "milepost".job_dependencies as d set is_linked = false
+  where d.is_linked and not exists (select from "milepost".jobs as j where j.id = d.after_id);
+  insert into "milepost".job_dependencies (job_id, after_id, on_dead)
+  select j.id, 0, 'run' from "milepost".jobs as j
+  where j.status = 'waiting'
+    and not exists (select from "milepost".job_dependencies as d where d.job_id = j.id);
+  while "milepost".tend_followers(10000) > 0 loop end loop;
   perform pg_notify(concat('milepost', '_queue'), '');
+end;
+$$;
+
+CREATE FUNCTION milepost.replace_job() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+declare
+  new_status "milepost".job_status;
+begin
+  update "milepost".jobs as j
+  set content = new.content, state = new.state,
+    run_at = coalesce(new.run_at, clock_timestamp()),
+    priority = new.priority, max_attempts = new.max_attempts,
+    keep_for = new.keep_for, unique_for = new.unique_for,
+    failures = 0, last_error = null,
+    status = case
+      when j.status = 'waiting' then 'waiting'
+      when new.run_at > clock_timestamp() then 'scheduled'
+      else 'ready'
+    end::"milepost".job_status
+  where j.status in ('ready', 'scheduled', 'waiting') and j.id = (
+    select h.id from "milepost".key_holder(new.channel, new.unique_key) as h
+  )
+  returning j.id, j.status into new.id, new_status;
+  if not found then
+    return null;
+  end if;
+  if new_status = 'ready' then
+    perform pg_notify(concat('milepost', '_queue'), '');
+  end if;
+  return new;
 end;
 $$;
 
@@ -2298,6 +3565,37 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.reset_session(application_name text DEFAULT NULL::text, has_keep_alives boolean DEFAULT false, keeps_locks boolean DEFAULT false) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+declare
+  done text;
+begin
+  reset session authorization;
+  reset role;
+  reset all;
+  -- In plpgsql, CLOSE would be about a variable.
+  execute 'close all';
+  unlisten *;
+  discard temp;
+  discard sequences;
+  if not reset_session.keeps_locks then
+    perform pg_catalog.pg_advisory_unlock_all();
+  end if;
+  if reset_session.application_name is null then
+    return;
+  end if;
+  done := pg_catalog.set_config('application_name', reset_session.application_name, false);
+  done := pg_catalog.set_config('default_transaction_isolation', 'read committed', false);
+  if reset_session.has_keep_alives then
+    done := pg_catalog.set_config('client_connection_check_interval', '2s', false);
+    done := pg_catalog.set_config('tcp_keepalives_idle', '10', false);
+    done := pg_catalog.set_config('tcp_keepalives_interval', '5', false);
+    done := pg_catalog.set_config('tcp_keepalives_count', '3', false);
+  end if;
+end;
+$$;
+
 CREATE FUNCTION milepost.retry(ids bigint[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -2340,34 +3638,181 @@ begin
 end;
 $$;
 
-CREATE FUNCTION milepost.set_channel(name text, max_concurrency integer DEFAULT NULL::integer, release_interval interval DEFAULT NULL::interval, max_size integer DEFAULT NULL::integer, paused boolean DEFAULT false) RETURNS void
+CREATE FUNCTION milepost.running_of_families(families text[]) RETURNS TABLE(family text, number bigint)
     LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
     AS $$
 #variable_conflict use_column
 begin
+  return query
+  select a.name, counted.number
+  from unnest(running_of_families.families) as a (name)
+  cross join lateral (
+    select count(*) as number
+    from "milepost".jobs as r
+    join "milepost".channels as c on c.name = r.channel and c.family = a.name collate "C"
+    where r.status = 'running'
+      and r.channel >= left(a.name, -1) collate "C"
+      and r.channel < left(a.name, -1) || repeat(chr(1114111), 256) collate "C"
+  ) as counted;
+end;
+$$;
+
+CREATE FUNCTION milepost.set_channel(name text, max_concurrency integer DEFAULT NULL::integer, release_interval interval DEFAULT NULL::interval, max_size integer DEFAULT NULL::integer, paused boolean DEFAULT false, max_concurrency_total integer DEFAULT NULL::integer, rate_count integer DEFAULT NULL::integer, rate_period interval DEFAULT NULL::interval, rate_burst integer DEFAULT NULL::integer) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  -- Without a policy the last release was not recorded: start with a whole interval.
+  first_release_at constant timestamptz :=
+    clock_timestamp() + coalesce(set_channel.release_interval, interval '0');
+begin
+  perform "milepost".refuse_reserved(array[set_channel.name]);
   lock table "milepost".channels in exclusive mode;
+  -- Before the policy changes: the last release was at next_release_at minus the old interval. Of a
+  -- family, usually no row but its own changes.
+  update "milepost".channels as c
+  set next_release_at = case
+      when p.release_interval is null then first_release_at
+      else c.next_release_at - p.release_interval
+        + coalesce(set_channel.release_interval, interval '0')
+    end,
+    -- Where there was no limit, jobs were taken without the lock, and the hint may hide some.
+    oldest_running = case when c.is_policy then 0 else c.oldest_running end
+  from "milepost".channel_policies() as p
+  where p.name = c.name collate "C"
+    and (
+      c.name = set_channel.name
+      or c.family = set_channel.name
+        and p.release_interval is distinct from set_channel.release_interval
+    );
   insert into "milepost".channels as c (
-    name, max_concurrency, release_interval, max_size, is_paused, next_release_at
+    name, max_concurrency, release_interval, max_size, is_paused, next_release_at,
+    max_concurrency_total, rate_count, rate_period, rate_burst
   ) values (
     set_channel.name, set_channel.max_concurrency, set_channel.release_interval,
-    set_channel.max_size, set_channel.paused,
-    -- Under no policy the last release was not recorded: begin with a whole interval.
-    clock_timestamp() + coalesce(set_channel.release_interval, interval '0')
+    set_channel.max_size, set_channel.paused, first_release_at, set_channel.max_concurrency_total,
+    set_channel.rate_count, set_channel.rate_period,
+    coalesce(set_channel.rate_burst, case when set_channel.rate_count is not null then 1 end)
   )
   on conflict (name) do update set
     max_concurrency = excluded.max_concurrency,
     release_interval = excluded.release_interval,
     max_size = excluded.max_size,
     is_paused = excluded.is_paused,
-    -- A jobs's last release is next_release_at less the old interval.
-    next_release_at = case
-      when c.release_interval is null then excluded.next_release_at
-      else c.next_release_at - c.release_interval
-        + coalesce(excluded.release_interval, interval '0')
-    end,
-    oldest_running = 0,
+    max_concurrency_total = excluded.max_concurrency_total,
+    rate_count = excluded.rate_count,
+    rate_period = excluded.rate_period,
+    rate_burst = excluded.rate_burst,
+    is_policy = true,
+    family = null,
     updated_at = clock_timestamp();
+  perform "milepost".refresh_members(set_channel.name);
   perform pg_notify(concat('milepost', '_queue'), '');
+end;
+$$;
+
+CREATE FUNCTION milepost.set_upkeep(name text, keep_dead_for interval DEFAULT NULL::interval, ageing interval DEFAULT NULL::interval) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+begin
+  insert into "milepost".channel_upkeep (name, keep_dead_for, ageing, next_ageing_at)
+  values (
+    set_upkeep.name, set_upkeep.keep_dead_for, set_upkeep.ageing,
+    clock_timestamp() + coalesce(set_upkeep.ageing, interval '0')
+  )
+  on conflict (name) do update set
+    keep_dead_for = excluded.keep_dead_for,
+    ageing = excluded.ageing,
+    next_ageing_at = excluded.next_ageing_at;
+end;
+$$;
+
+CREATE FUNCTION milepost.settle_dependencies(followers bigint[], ended bigint[], endings text[], is_linked boolean) RETURNS bigint
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  told integer;
+  cancelled bigint[];
+begin
+  if coalesce(cardinality(settle_dependencies.ended), 0) = 0 then
+    return 0;
+  end if;
+  with ends as materialized (
+    select d.job_id, d.after_id, d.on_dead, e.ending
+    from unnest(settle_dependencies.ended, settle_dependencies.endings) as e (id, ending)
+    join "milepost".job_dependencies as d on d.after_id = e.id
+    where d.is_linked = settle_dependencies.is_linked
+      and d.job_id = any(settle_dependencies.followers)
+  ),
+  settled as (
+    delete from "milepost".job_dependencies as d using ends
+    where d.job_id = ends.job_id and d.after_id = ends.after_id
+      and (ends.ending <> 'dead' or ends.on_dead <> 'wait')
+  )
+  select
+    count(*),
+    array_agg(distinct ends.job_id) filter (
+      where ends.ending = 'cancelled' and ends.on_dead <> 'run'
+        or ends.ending = 'dead' and ends.on_dead = 'cancel'
+    )
+  into told, cancelled
+  from ends;
+  if cardinality(cancelled) > 0 then
+    perform "milepost".cancel(cancelled);
+  end if;
+  return told;
+end;
+$$;
+
+CREATE FUNCTION milepost.share_totals(families text[], quotas integer[]) RETURNS integer[]
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  shared integer[];
+begin
+  select array_agg(
+    case
+      when asked.family is null then asked.quota
+      else least(
+        asked.quota,
+        rooms.room / asked.channels + (asked.rank <= rooms.room % asked.channels)::integer
+      )
+    end
+    order by asked.turn
+  )
+  into shared
+  from (
+    select
+      a.*,
+      row_number() over (partition by a.family order by a.turn) as rank,
+      count(*) over (partition by a.family) as channels
+    from unnest(share_totals.families, share_totals.quotas) with ordinality
+      as a (family, quota, turn)
+  ) as asked
+  left join (
+    select f.name, greatest(0, f.max_concurrency_total - counted.number) as room
+    from "milepost".running_of_families(
+      array(select distinct a.name from unnest(share_totals.families) as a (name)
+        where a.name is not null)
+    ) as counted
+    join "milepost".channels as f on f.name = counted.family collate "C"
+  ) as rooms on rooms.name = asked.family collate "C";
+  return shared;
 end;
 $$;
 
@@ -2401,6 +3846,28 @@ exception
     end loop;
 end;
 $_$;
+
+CREATE FUNCTION milepost.spend_rates(channels text[], mark bigint) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+begin
+  update "milepost".channels as c
+  set rate_at = greatest(c.rate_at, clock_timestamp())
+    + given.number * p.rate_period / p.rate_count
+  from "milepost".channel_policies() as p
+  cross join lateral (
+    select count(*) as number from "milepost".jobs as j
+    where j.status = 'running' and j.channel = p.name collate "C" and j.taken > spend_rates.mark
+  ) as given
+  where c.name = any(spend_rates.channels collate "C") and p.name = c.name collate "C"
+    and given.number > 0;
+end;
+$$;
 
 CREATE FUNCTION milepost.split_segment(processor text, version integer, segment integer, epoch bigint) RETURNS integer
     LANGUAGE plpgsql
@@ -2488,7 +3955,7 @@ begin
   if store_checkpoint.epoch is null then
     raise exception 'the epoch of a checkpoint must not be null'
       using errcode = 'null_value_not_allowed',
-      hint = 'Pass the epoch of the claim; 0, the default, without one.';
+      hint = 'Pass the epoch of the claim, or 0 (the default) without a claim.';
   end if;
   if least(
     (store_checkpoint.new).transaction_id, (store_checkpoint.new).position,
@@ -2497,7 +3964,7 @@ begin
     raise exception 'positions are not negative: expected %, new %',
       store_checkpoint.expected, store_checkpoint.new
       using errcode = 'invalid_parameter_value',
-      hint = 'The beginning is (0,0). Where there is no checkpoint yet, expect null.';
+      hint = 'The beginning is (0,0). If there is no checkpoint yet, expect null.';
   end if;
 
   if (store_checkpoint.expected).position is null then
@@ -2624,14 +4091,20 @@ CREATE TABLE milepost.jobs (
     result bytea,
     last_error text,
     token bigint,
+    is_begun boolean DEFAULT false NOT NULL,
+    is_begin_awaited boolean DEFAULT false NOT NULL,
+    crashes smallint DEFAULT 0 NOT NULL,
+    has_followers boolean DEFAULT false NOT NULL,
+    unique_for interval,
     CONSTRAINT jobs_channel_length CHECK (((char_length(channel) >= 1) AND (char_length(channel) <= 255))),
     CONSTRAINT jobs_keep_for CHECK ((keep_for > '00:00:00'::interval)),
     CONSTRAINT jobs_max_attempts CHECK ((max_attempts > 0)),
     CONSTRAINT jobs_running_is_locked CHECK ((((status = 'running'::milepost.job_status) = (locked_until IS NOT NULL)) AND ((status <> 'running'::milepost.job_status) OR (taken IS NOT NULL)))),
+    CONSTRAINT jobs_unique_for CHECK ((unique_for > '00:00:00'::interval)),
     CONSTRAINT jobs_unique_key_length CHECK (((char_length(unique_key) >= 1) AND (char_length(unique_key) <= 1024)))
 );
 
-CREATE FUNCTION milepost.take(max_count integer, lock_for interval DEFAULT '00:00:30'::interval, pattern text DEFAULT '*'::text, after text DEFAULT NULL::text, is_durable boolean DEFAULT true, max_channels integer DEFAULT 100) RETURNS SETOF milepost.jobs
+CREATE FUNCTION milepost.take(max_count integer, lock_for interval DEFAULT '00:00:30'::interval, pattern text DEFAULT '*'::text, after text DEFAULT NULL::text, is_durable boolean DEFAULT true, max_channels integer DEFAULT 100, is_ahead boolean DEFAULT false) RETURNS SETOF milepost.jobs
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -2642,10 +4115,10 @@ declare
   run_ats timestamptz[];
   ids bigint[];
   start text := take.after;
-  done text;  -- assigned, not performed: that would be a statement more
+  done text;  -- assigned, because PERFORM would be one more statement
 begin
   done := "milepost".queue_duties();
-  -- Others may be taking from all the channels that were found: then the next ones, a few times.
+  -- Others may be taking from all channels that were found: then try the next ones, a few times.
   for turn in 1..5 loop
     if is_prefix then
       select
@@ -2660,7 +4133,7 @@ begin
     return query
     select *
     from "milepost".take_from(
-      names, take.max_count, take.lock_for, priorities, run_ats, ids, take.is_durable
+      names, take.max_count, take.lock_for, priorities, run_ats, ids, take.is_durable, take.is_ahead
     );
     exit when found or not is_prefix;
     start := names[cardinality(names)];
@@ -2668,7 +4141,7 @@ begin
 end;
 $$;
 
-CREATE FUNCTION milepost.take_from(channels text[], max_count integer, lock_for interval DEFAULT '00:00:30'::interval, head_priorities smallint[] DEFAULT NULL::smallint[], head_run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], head_ids bigint[] DEFAULT NULL::bigint[], is_durable boolean DEFAULT true) RETURNS SETOF milepost.jobs
+CREATE FUNCTION milepost.take_from(channels text[], max_count integer, lock_for interval DEFAULT '00:00:30'::interval, head_priorities smallint[] DEFAULT NULL::smallint[], head_run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], head_ids bigint[] DEFAULT NULL::bigint[], is_durable boolean DEFAULT true, is_ahead boolean DEFAULT false, looks_before boolean DEFAULT false) RETURNS SETOF milepost.jobs
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -2680,63 +4153,94 @@ CREATE FUNCTION milepost.take_from(channels text[], max_count integer, lock_for 
 declare
   asked_channels constant integer := cardinality(take_from.channels);
   share constant integer := greatest(1, take_from.max_count / greatest(1, asked_channels));
-  -- The first ones get one more, so that all together give what is wanted.
+  -- The first ones get one more, so that the sum is what is wanted.
   one_more constant integer := greatest(0, take_from.max_count - share * greatest(1, asked_channels));
+  has_families boolean;
   is_limited boolean;  -- any of them
-  locked bigint[];  -- as numbers of their turns, which are compared faster than names
+  locked bigint[];  -- as their numbers in the given order, which are compared faster than names
+  totals text[] := '{}';  -- the locked families that have a limit over all their channels
+  families text[];  -- of each channel, if it has such a limit
   rated text[];
-  lagging text[];  -- whose hint where to count from has fallen far behind
+  metered text[];  -- channels with a rate
+  lagging text[];  -- channels whose hint where to count from is far behind
   quotas integer[];
-  -- From no sequence: a crash may forget what was drawn from it.
+  -- Not from a sequence: a crash may undo what was drawn from it.
   new_token constant bigint := case when not take_from.is_durable then random() * 2 ^ 53 end;
   mark bigint;
+  this_moment timestamptz;
   done text;
 begin
-  -- The snapshot would be older than the locks, and the count of what runs too low.
+  -- The snapshot would be older than the locks, and the count of running jobs too low.
   if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
     raise exception 'jobs cannot be taken at isolation level %',
       current_setting('transaction_isolation')
       using errcode = 'MP006',
         hint = 'Take in READ COMMITTED: above it, the limits of channels would not hold.';
   end if;
-  -- Locks the table in ROW SHARE mode. LOCK TABLE would do the same, for those who may update every
-  -- column of it; a worker may update two.
+  -- Locks the table in ROW SHARE mode. LOCK TABLE would do the same, but needs the privilege to
+  -- update every column; a worker may update some.
   perform from "milepost".channels where false for key share;
+  has_families := exists (select from "milepost".channels as f where right(f.name, 1) = '*');
+  if has_families then
+    perform "milepost".join_families(take_from.channels);
+  end if;
   is_limited := exists (
     select from "milepost".channels as c
     where c.name = any(take_from.channels collate "C")
-      and (c.is_paused or c.max_concurrency is not null or c.release_interval is not null)
+      and (
+        c.is_paused or c.family is not null or c.max_concurrency is not null
+        or c.release_interval is not null or c.rate_count is not null
+      )
   );
   if is_limited then
     locked := array(
       select a.turn
       from unnest(take_from.channels) with ordinality as a (name, turn)
       join "milepost".channels as c on c.name = a.name collate "C"
-      where c.is_paused or c.max_concurrency is not null or c.release_interval is not null
+      where c.is_paused or c.family is not null or c.max_concurrency is not null
+        or c.release_interval is not null or c.rate_count is not null
       order by c.name
       for update of c skip locked
     );
+    if has_families then
+      totals := array(
+        select f.name
+        from "milepost".channels as f
+        where f.max_concurrency_total is not null and f.name in (
+          select c.family from "milepost".channels as c
+          where c.name = any(take_from.channels collate "C")
+        )
+        order by f.name
+        for update of f skip locked
+      );
+    end if;
     mark := nextval('"milepost".jobs_taken_seq');
-    -- A statement of its own: its snapshot sees what was committed before the locks were had.
+    this_moment := clock_timestamp();
+    -- A separate statement: its snapshot sees what was committed before the locks were granted.
     select
       array_agg(asked.name order by asked.turn),
       array_agg(asked.quota order by asked.turn),
+      array_agg(asked.total_of order by asked.turn),
       array_agg(asked.name) filter (where asked.is_rated),
+      array_agg(asked.name) filter (where asked.is_metered),
       array_agg(asked.name) filter (where asked.oldest_running < mark - 5000),
       array_agg(asked.head_priority order by asked.turn),
       array_agg(asked.head_run_at order by asked.turn),
       array_agg(asked.head_id order by asked.turn)
     into
-      take_from.channels, quotas, rated, lagging,
+      take_from.channels, quotas, families, rated, metered, lagging,
       take_from.head_priorities, take_from.head_run_ats, take_from.head_ids
     from (
       select
         a.name, a.turn, a.head_priority, a.head_run_at, a.head_id,
         c.release_interval is not null as is_rated,
+        c.rate_count is not null as is_metered,
+        case when c.max_concurrency_total is not null then c.family end as total_of,
         case when c.max_concurrency is not null then c.oldest_running end as oldest_running,
         least(
           share + (a.turn <= one_more)::integer,
           case when c.release_interval is not null then 1 end,
+          "milepost".rate_allows(c.rate_count, c.rate_period, c.rate_burst, c.rate_at, this_moment),
           c.max_concurrency - running.number
         ) as quota
       from (
@@ -2746,23 +4250,38 @@ begin
           take_from.channels, take_from.head_priorities, take_from.head_run_ats, take_from.head_ids
         ) with ordinality as u (name, head_priority, head_run_at, head_id, turn)
       ) as a
-      left join "milepost".channels as c on c.name = a.name collate "C"
+      left join "milepost".channel_policies() as c on c.name = a.name collate "C"
       left join lateral (
         select count(*)::integer as number from "milepost".jobs as r
         where c.max_concurrency is not null
-          and r.status = 'running' and r.channel = c.name and r.taken >= c.oldest_running
+          and r.status = 'running' and r.channel = c.name collate "C"
+          and r.taken >= c.oldest_running
       ) as running on true
-      -- A channel that is named twice gets no second share.
+      -- Only the job that was taken last can be awaited: none was taken while another one was.
+      left join lateral (
+        select r.is_begin_awaited from "milepost".jobs as r
+        where c.release_interval is not null and r.status = 'running' and r.channel = c.name collate "C"
+        order by r.channel desc, r.taken desc
+        limit 1
+      ) as newest on true
+      -- A channel that is named twice gets one share.
       where a.mention = 1 and (
         c.name is null
         or not c.is_paused and (
-          c.max_concurrency is null and c.release_interval is null
+          not c.is_limited
           or a.turn = any(locked)
-            and (c.release_interval is null or c.next_release_at <= clock_timestamp())
+            and (
+              c.release_interval is null
+              or c.next_release_at <= clock_timestamp() and newest.is_begin_awaited is not true
+            )
+            and (c.max_concurrency_total is null or c.family = any(totals))
         )
       )
     ) as asked
     where asked.quota > 0;
+    if cardinality(totals) > 0 then
+      quotas := "milepost".share_totals(families, quotas);
+    end if;
   else
     quotas := array_fill(share + 1, array[one_more])
       || array_fill(share, array[asked_channels - one_more]);
@@ -2773,52 +4292,88 @@ begin
 
   return query
   with picked as materialized (
-    select job.id
+    select job.id, job.is_suspect
     from unnest(
       take_from.channels, quotas, take_from.head_priorities, take_from.head_run_ats,
       take_from.head_ids
     ) as a (name, quota, head_priority, head_run_at, head_id)
     cross join lateral (
-      select j.id from "milepost".jobs as j
-      where j.status = 'ready' and j.channel = a.name collate "C"
-        and (j.priority, j.run_at, j.id) >= (
-          coalesce(a.head_priority, '-32768'::smallint), coalesce(a.head_run_at, '-infinity'::timestamptz),
-          coalesce(a.head_id, '-9223372036854775808'::bigint)
-        )
-      order by j.channel, j.priority, j.run_at, j.id
+      select candidate.id, candidate.is_suspect
+      from (
+        select urgent.id, urgent.is_suspect from (
+          select j.id, j.crashes >= 2 as is_suspect from "milepost".jobs as j
+          where take_from.looks_before
+            and j.status = 'ready' and j.channel = a.name collate "C"
+            and j.priority < a.head_priority
+          order by j.channel, j.priority, j.run_at, j.id
+          limit a.quota
+          for update skip locked
+        ) as urgent
+        union all
+        select next.id, next.is_suspect from (
+          select j.id, j.crashes >= 2 as is_suspect from "milepost".jobs as j
+          where j.status = 'ready' and j.channel = a.name collate "C"
+            and (j.priority, j.run_at, j.id) >= (
+              coalesce(a.head_priority, '-32768'::smallint),
+              coalesce(a.head_run_at, '-infinity'::timestamptz),
+              coalesce(a.head_id, '-9223372036854775808'::bigint)
+            )
+          order by j.channel, j.priority, j.run_at, j.id
+          limit a.quota
+          for update skip locked
+        ) as next
+      ) as candidate
       limit a.quota
-      for update skip locked
     ) as job
     limit take_from.max_count
+  ),
+  chosen as (
+    select p.id from picked as p
+    where case
+        when (select first.is_suspect from picked as first limit 1)
+        then p.id = (select first.id from picked as first limit 1)
+        else not p.is_suspect
+      end
   ),
   taken as (
     update "milepost".jobs as j
     set status = 'running',
+      is_begun = not take_from.is_ahead,
+      is_begin_awaited = take_from.is_ahead and rated is not null and j.channel = any(rated),
       attempt = j.attempt + 1,
       token = new_token,
       taken = nextval('"milepost".jobs_taken_seq'),
       locked_until = clock_timestamp() + take_from.lock_for
-    from picked
-    where j.id = picked.id
+    -- Not as a join: a planner that believes that the table is empty would read the whole index of
+    -- ids, with the dead entries that an old snapshot keeps.
+    where j.id = any(array(select chosen.id from chosen))
     returning j.*
   )
-  select * from taken order by taken.taken;
-  -- Here, where it is known: a turn of take() without a job may be followed by one with limits.
+  select * from taken
+  order by
+    -- The rotation comes back to the first names behind the last ones.
+    taken.channel < take_from.channels[1] collate "C", taken.channel, taken.priority, taken.run_at,
+    taken.id;
+  -- Set here, where it is known: a round without a job may be followed by one with limits.
   if found and new_token is not null and not is_limited then
     done := set_config('synchronous_commit', 'off', true);
   end if;
 
   if cardinality(rated) > 0 then
     update "milepost".channels as c
-    set next_release_at = clock_timestamp() + c.release_interval
-    where c.name = any(rated collate "C")
+    set next_release_at = clock_timestamp() + p.release_interval
+    from "milepost".channel_policies() as p
+    where c.name = any(rated collate "C") and p.name = c.name collate "C"
       and exists (
         select from "milepost".jobs as j
         where j.status = 'running' and j.channel = c.name and j.taken > mark
       );
   end if;
-  -- A hint for counting what runs. True for ever, because `taken` is drawn under the channel's lock:
-  -- what runs later is higher. Seldom, so that the row does not bloat itself.
+  if cardinality(metered) > 0 then
+    perform "milepost".spend_rates(metered, mark);
+  end if;
+  -- A hint for counting running jobs. It stays valid, because `taken` is drawn under the channel's
+  -- lock: later jobs have higher values. Updated rarely, to avoid bloat.
   if cardinality(lagging) > 0 then
     update "milepost".channels as c
     set oldest_running = coalesce(
@@ -2831,6 +4386,31 @@ begin
     )
     where c.name = any(lagging collate "C");
   end if;
+end;
+$$;
+
+CREATE FUNCTION milepost.take_old_schedule(name text) RETURNS TABLE(every interval, cron text, timezone text, begun_at timestamp with time zone, next_at timestamp with time zone, is_paused boolean)
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+begin
+  return query
+  with taken as (
+    delete from "milepost".jobs as j
+    where j.channel = 'milepost.schedules' and j.unique_key = take_old_schedule.name collate "C"
+      and j.status in ('ready', 'scheduled', 'running')
+    returning j.content, j.state, j.run_at
+  )
+  select
+    o.every, o.cron, o.timezone, (convert_from(t.state, 'UTF8')::json #>> '{}')::timestamptz,
+    t.run_at,
+    exists (
+      select from "milepost".channels as c where c.name = 'milepost.schedules' and c.is_paused
+    )
+  from taken as t
+  left join lateral "milepost".old_schedule_times(t.content) as o on true;
 end;
 $$;
 
@@ -2859,7 +4439,7 @@ begin
     and dead.version = tend_claims.version
     and dead.owner = found.owner;
 
-  -- In the order of their ids, as everybody who changes several: none waits in a circle.
+  -- In the order of their ids, like all functions that change several: no deadlocks.
   with held as materialized (
     select s.id from "milepost".segments as s
     where s.processor = tend_claims.processor
@@ -2918,9 +4498,132 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.tend_followers(max_count integer DEFAULT 1000) RETURNS bigint
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  numbers bigint[];
+  ended bigint[];
+  endings text[];
+  concerned bigint[];
+  locked bigint[];
+  found record;
+  done bigint;
+  forgotten bigint;
+begin
+  select array_agg(e.number), array_agg(e.job_id), array_agg(e.ending)
+  into numbers, ended, endings
+  from (
+    select e.number, e.job_id, e.ending from "milepost".job_endings as e
+    order by e.number
+    limit tend_followers.max_count
+    for update skip locked
+  ) as e;
+  concerned := array(
+    (
+      select d.job_id from unnest(ended) as e (id)
+      join "milepost".job_dependencies as d on d.after_id = e.id
+      limit tend_followers.max_count
+    )
+    union
+    (
+      select d.job_id from "milepost".job_dependencies as d where not d.is_linked
+      order by d.job_id limit tend_followers.max_count
+    )
+  );
+  locked := array(
+    select j.id from "milepost".jobs as j
+    where j.id = any(concerned) and j.status = 'waiting'
+    order by j.id
+    for update skip locked
+  );
+  done := "milepost".settle_dependencies(locked, ended, endings, true);
+  select l.ids, l.endings, l.linked into found from "milepost".link_followers(locked) as l;
+  done := done + coalesce(found.linked, 0)
+    + "milepost".settle_dependencies(locked, found.ids, found.endings, false)
+    + "milepost".release_followers(locked)
+    + "milepost".forget_dependencies(concerned);
+  -- An end stays until all who waited for it have been told.
+  delete from "milepost".job_endings as e
+  where e.number = any(numbers) and not exists (
+    select from "milepost".job_dependencies as d
+    where d.after_id = e.job_id and d.is_linked and d.job_id <> all(locked)
+  );
+  get diagnostics forgotten = row_count;
+  return done + forgotten;
+end;
+$$;
+
+CREATE FUNCTION milepost.tick_schedule(name text, due_at timestamp with time zone, next_at timestamp with time zone) RETURNS bigint
+    LANGUAGE plpgsql
+    SET lock_timeout TO '1s'
+    AS $$
+#variable_conflict use_column
+declare
+  due "milepost".schedules;
+  job_id bigint;
+begin
+  select s.* into due
+  from "milepost".schedules as s
+  where s.name = tick_schedule.name collate "C" and s.next_at = tick_schedule.due_at
+    and s.next_at <= clock_timestamp() and not s.is_paused
+  for update skip locked;
+  if not found then
+    return null;
+  end if;
+  job_id := "milepost".put_scheduled(due);
+  update "milepost".schedules as s
+  set next_at = tick_schedule.next_at, last_tick_at = clock_timestamp(), last_job_id = job_id,
+    failures = 0, retry_at = null, last_error = null
+  where s.name = due.name;
+  return job_id;
+end;
+$$;
+
 CREATE FUNCTION milepost.transaction_id() RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (0)::bigint;
+
+CREATE FUNCTION milepost.unfinished_among(ids bigint[]) RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  newest constant bigint := case
+    when cardinality(unfinished_among.ids) > 0
+    then coalesce(pg_sequence_last_value('"milepost".jobs_id_seq'), 0)
+  end;
+  wrong bigint;
+begin
+  if newest is null then
+    return null;
+  end if;
+  select coalesce(a.id, 0) into wrong
+  from unnest(unfinished_among.ids) as a (id)
+  where a.id is null or a.id not between 1 and newest
+  limit 1;
+  if found then
+    raise exception 'there has never been a job %, and a job was to wait for it', wrong
+      using errcode = 'MP009',
+        hint = 'Nothing was put. `after` takes the ids that a put has returned.';
+  end if;
+  return (
+    select array_agg(distinct j.id)
+    from unnest(unfinished_among.ids) as a (id)
+    join "milepost".jobs as j on j.id = a.id
+    where j.status <> 'done'
+  );
+end;
+$$;
 
 CREATE FUNCTION milepost.unpark(parked_id bigint) RETURNS boolean
     LANGUAGE plpgsql
@@ -2939,23 +4642,43 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.unset_channel(name text) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  was_set boolean;
+begin
+  perform "milepost".refuse_reserved(array[unset_channel.name]);
+  lock table "milepost".channels in exclusive mode;
+  delete from "milepost".channels as c
+  where c.name = unset_channel.name and (c.is_policy or c.is_paused);
+  was_set := found;
+  perform "milepost".refresh_members(unset_channel.name);
+  perform pg_notify(concat('milepost', '_queue'), '');
+  return was_set;
+end;
+$$;
+
 CREATE FUNCTION milepost.verdicts(ids bigint[], attempts integer[], tokens bigint[], changed bigint[], changed_attempts integer[], changed_tokens bigint[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
+    SET enable_material TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$
 #variable_conflict use_column
 begin
-  -- Each is changed once: as many as were asked for are all of them.
+  -- Each is changed once: if the numbers are equal, all were changed.
   if cardinality(verdicts.changed) = cardinality(verdicts.ids) then
     return query select 'done'::"milepost".verdict from unnest(verdicts.ids);
     return;
   end if;
   return query
   select case
-      -- No token is -1. Spelt so that the planner may hash it, as it may not `is distinct from`.
+      -- -1 stands for no token. Written so that the planner can hash it, unlike `is distinct from`.
       when (a.id, a.attempt, coalesce(a.token, -1)) in (
         select c.id, c.attempt, coalesce(c.token, -1)
         from unnest(verdicts.changed, verdicts.changed_attempts, verdicts.changed_tokens)
@@ -3034,6 +4757,23 @@ CREATE TABLE milepost.channel_rates (
 )
 WITH (fillfactor='50');
 
+CREATE TABLE milepost.channel_sizes (
+    channel text NOT NULL COLLATE pg_catalog."C",
+    last_id bigint NOT NULL,
+    jobs bigint NOT NULL,
+    counted_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+CREATE TABLE milepost.channel_upkeep (
+    name text NOT NULL COLLATE pg_catalog."C",
+    keep_dead_for interval,
+    ageing interval,
+    next_ageing_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    CONSTRAINT channel_upkeep_ageing CHECK ((ageing > '00:00:00'::interval)),
+    CONSTRAINT channel_upkeep_keep_dead_for CHECK ((keep_dead_for > '00:00:00'::interval)),
+    CONSTRAINT channel_upkeep_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 255)))
+);
+
 CREATE TABLE milepost.channels (
     name text NOT NULL COLLATE pg_catalog."C",
     max_concurrency integer,
@@ -3043,9 +4783,20 @@ CREATE TABLE milepost.channels (
     next_release_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
     oldest_running bigint DEFAULT 0 NOT NULL,
     updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    is_policy boolean DEFAULT true NOT NULL,
+    family text COLLATE pg_catalog."C",
+    max_concurrency_total integer,
+    rate_count integer,
+    rate_period interval,
+    rate_burst integer,
+    rate_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    CONSTRAINT channels_family CHECK (((family IS NULL) OR (("right"(family, 1) = '*'::text) AND (NOT is_policy)))),
+    CONSTRAINT channels_is_policy CHECK ((is_policy OR (("right"(name, 1) <> '*'::text) AND (max_concurrency IS NULL) AND (release_interval IS NULL) AND (max_size IS NULL) AND (rate_count IS NULL)))),
     CONSTRAINT channels_max_concurrency CHECK ((max_concurrency > 0)),
+    CONSTRAINT channels_max_concurrency_total CHECK (((max_concurrency_total IS NULL) OR ((max_concurrency_total > 0) AND ("right"(name, 1) = '*'::text)))),
     CONSTRAINT channels_max_size CHECK ((max_size > 0)),
     CONSTRAINT channels_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 255))),
+    CONSTRAINT channels_rate CHECK ((((rate_count IS NULL) = (rate_period IS NULL)) AND ((rate_count IS NULL) = (rate_burst IS NULL)) AND (rate_count > 0) AND (rate_burst > 0) AND (rate_period > '00:00:00'::interval))),
     CONSTRAINT channels_release_interval CHECK ((release_interval > '00:00:00'::interval))
 )
 WITH (fillfactor='50');
@@ -3113,6 +4864,44 @@ CREATE TABLE milepost.instances (
     rate double precision DEFAULT 0 NOT NULL
 )
 WITH (fillfactor='50');
+
+CREATE TABLE milepost.job_dependencies (
+    job_id bigint NOT NULL,
+    after_id bigint NOT NULL,
+    is_linked boolean DEFAULT false NOT NULL,
+    on_dead text NOT NULL COLLATE pg_catalog."C",
+    CONSTRAINT job_dependencies_on_dead CHECK ((on_dead = ANY (ARRAY['wait'::text, 'cancel'::text, 'run'::text])))
+);
+
+CREATE TABLE milepost.job_endings (
+    number bigint NOT NULL,
+    job_id bigint NOT NULL,
+    ending text NOT NULL COLLATE pg_catalog."C",
+    CONSTRAINT job_endings_ending CHECK ((ending = ANY (ARRAY['done'::text, 'dead'::text, 'cancelled'::text, 'dropped'::text])))
+);
+
+ALTER TABLE milepost.job_endings ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME milepost.job_endings_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE VIEW milepost.job_replacements AS
+ SELECT id,
+    channel,
+    unique_key,
+    content,
+    run_at,
+    priority,
+    max_attempts,
+    state,
+    keep_for,
+    unique_for
+   FROM milepost.jobs j
+  WHERE false;
 
 ALTER TABLE milepost.jobs ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME milepost.jobs_id_seq
@@ -3269,6 +5058,9 @@ WITH (fillfactor='50');
 ALTER TABLE ONLY milepost.channel_rates
     ADD CONSTRAINT channel_rates_pkey PRIMARY KEY (channel, owner);
 
+ALTER TABLE ONLY milepost.channel_upkeep
+    ADD CONSTRAINT channel_upkeep_pkey PRIMARY KEY (name);
+
 ALTER TABLE ONLY milepost.channels
     ADD CONSTRAINT channels_pkey PRIMARY KEY (name);
 
@@ -3287,8 +5079,17 @@ ALTER TABLE ONLY milepost.inbox
 ALTER TABLE ONLY milepost.instances
     ADD CONSTRAINT instances_pkey PRIMARY KEY (processor, version, owner);
 
+ALTER TABLE ONLY milepost.job_dependencies
+    ADD CONSTRAINT job_dependencies_pkey PRIMARY KEY (job_id, after_id);
+
+ALTER TABLE ONLY milepost.job_endings
+    ADD CONSTRAINT job_endings_pkey PRIMARY KEY (number);
+
 ALTER TABLE ONLY milepost.jobs
     ADD CONSTRAINT jobs_pkey PRIMARY KEY (id);
+
+ALTER TABLE milepost.jobs
+    ADD CONSTRAINT jobs_run_at_in_years_1_to_9999 CHECK (((run_at >= '0001-01-02 00:00:00+00'::timestamp with time zone) AND (run_at <= '9999-12-30 00:00:00+00'::timestamp with time zone))) NOT VALID;
 
 ALTER TABLE ONLY milepost.log
     ADD CONSTRAINT log_pkey PRIMARY KEY (is_only);
@@ -3320,17 +5121,36 @@ ALTER TABLE ONLY milepost.processors
 ALTER TABLE ONLY milepost.replays
     ADD CONSTRAINT replays_pkey PRIMARY KEY (processor, version, id, mask);
 
+ALTER TABLE ONLY milepost.schedules
+    ADD CONSTRAINT schedules_pkey PRIMARY KEY (name);
+
 ALTER TABLE ONLY milepost.segment_floors
     ADD CONSTRAINT segment_floors_pkey PRIMARY KEY (processor, version, segment, id, mask);
 
 ALTER TABLE ONLY milepost.segments
     ADD CONSTRAINT segments_pkey PRIMARY KEY (processor, version, id);
 
+CREATE INDEX channel_sizes_newest ON milepost.channel_sizes USING btree (channel, last_id);
+
+CREATE INDEX channels_families ON milepost.channels USING btree (name) WHERE ("right"(name, 1) = '*'::text);
+
+CREATE INDEX channels_members ON milepost.channels USING btree (family) WHERE (family IS NOT NULL);
+
+CREATE INDEX channels_sized_families ON milepost.channels USING btree (name) WHERE (("right"(name, 1) = '*'::text) AND (max_size IS NOT NULL));
+
+CREATE INDEX channels_timed ON milepost.channels USING btree (name) WHERE ((release_interval IS NOT NULL) OR (rate_count IS NOT NULL));
+
 CREATE INDEX dead_letters_counted ON milepost.dead_letters USING btree (processor, version) WHERE is_parked;
 
 CREATE INDEX dead_letters_parked ON milepost.dead_letters USING btree (parked_id, transaction_id, "position") WHERE (parked_id IS NOT NULL);
 
+CREATE INDEX job_dependencies_after ON milepost.job_dependencies USING btree (after_id);
+
+CREATE INDEX job_dependencies_not_linked ON milepost.job_dependencies USING btree (job_id) WHERE (NOT is_linked);
+
 CREATE INDEX jobs_dead ON milepost.jobs USING btree (channel, id) WHERE (status = 'dead'::milepost.job_status);
+
+CREATE INDEX jobs_dead_since ON milepost.jobs USING btree (channel, finished_at) WHERE (status = 'dead'::milepost.job_status);
 
 CREATE INDEX jobs_finished ON milepost.jobs USING btree (kept_until) WHERE (status = ANY (ARRAY['done'::milepost.job_status, 'cancelled'::milepost.job_status]));
 
@@ -3342,7 +5162,11 @@ CREATE INDEX jobs_scheduled ON milepost.jobs USING btree (run_at) WHERE (status 
 
 CREATE INDEX jobs_scheduled_channel ON milepost.jobs USING btree (channel) WHERE (status = 'scheduled'::milepost.job_status);
 
-CREATE UNIQUE INDEX jobs_unique_key ON milepost.jobs USING btree (channel, unique_key) WHERE ((unique_key IS NOT NULL) AND (status = ANY (ARRAY['ready'::milepost.job_status, 'scheduled'::milepost.job_status, 'running'::milepost.job_status])));
+CREATE UNIQUE INDEX jobs_unique_key ON milepost.jobs USING btree (channel, unique_key) WHERE ((unique_key IS NOT NULL) AND ((status = ANY (ARRAY['ready'::milepost.job_status, 'scheduled'::milepost.job_status, 'running'::milepost.job_status])) OR ((status = 'done'::milepost.job_status) AND (unique_for IS NOT NULL))));
+
+CREATE INDEX jobs_waiting ON milepost.jobs USING btree (channel) WHERE (status <> ALL (ARRAY['ready'::milepost.job_status, 'scheduled'::milepost.job_status, 'running'::milepost.job_status, 'dead'::milepost.job_status, 'done'::milepost.job_status, 'cancelled'::milepost.job_status]));
+
+CREATE UNIQUE INDEX jobs_waiting_key ON milepost.jobs USING btree (channel, unique_key) WHERE ((unique_key IS NOT NULL) AND (status <> ALL (ARRAY['ready'::milepost.job_status, 'scheduled'::milepost.job_status, 'running'::milepost.job_status, 'dead'::milepost.job_status, 'done'::milepost.job_status, 'cancelled'::milepost.job_status])));
 
 CREATE INDEX messages_recorded_at ON milepost.messages USING brin (recorded_at) WITH (pages_per_range='64', autosummarize='on');
 
@@ -3350,9 +5174,13 @@ CREATE INDEX parked_keys_requested ON milepost.parked_keys USING btree (processo
 
 CREATE UNIQUE INDEX pipelines_active ON milepost.pipelines USING btree (name) WHERE is_active;
 
+CREATE INDEX schedules_next ON milepost.schedules USING btree (next_at) WHERE (NOT is_paused);
+
 CREATE TRIGGER before_append BEFORE INSERT ON milepost.messages FOR EACH STATEMENT EXECUTE FUNCTION milepost.before_append();
 
 CREATE TRIGGER queue_wake AFTER INSERT ON milepost.jobs FOR EACH STATEMENT EXECUTE FUNCTION milepost.queue_wake();
+
+CREATE TRIGGER replace_job INSTEAD OF INSERT ON milepost.job_replacements FOR EACH ROW EXECUTE FUNCTION milepost.replace_job();
 
 ALTER TABLE ONLY milepost.dead_letters
     ADD CONSTRAINT dead_letters_parked_id_fkey FOREIGN KEY (parked_id) REFERENCES milepost.parked_keys(id);

@@ -12,12 +12,13 @@ import pytest
 
 from milepost import Milepost
 from milepost.db import Connection
-from milepost.processors import Processor, report, session
-from milepost.processors.dead_letters import list_dead_letters, request_retry
+from milepost.processors import Processor
+from milepost.processors.set_aside.dead_letters import list_dead_letters, request_retry
+from milepost.runtime import Timing
 from tests.chaos.options import SECONDS, TIMEOUT_SECONDS
 from tests.integration.processors import sessions
-from tests.integration.processors.parking.picky import SCHEMA, TABLE, Picky, Table
 from tests.integration.processors.running import running
+from tests.integration.processors.set_aside.picky import SCHEMA, TABLE, Picky, Table
 from tests.soak import Figures
 from tests.waiting import wait_until
 
@@ -25,10 +26,9 @@ ENOUGH = 500  # messages, however slow the machine
 KEYS = [f"key-{n}" for n in range(8)]
 
 
-@pytest.fixture(autouse=True)
-def quick_orders(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "ORDERS_SECONDS", 0.05)
-    monkeypatch.setattr(session, "ORDERS_SECONDS", 0.05)
+@pytest.fixture
+def timing() -> Timing:
+    return Timing(orders_seconds=0.05)
 
 
 class Operators:

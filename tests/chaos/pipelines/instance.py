@@ -10,7 +10,7 @@ from typing import get_args
 from pyspark.sql import DataFrame
 
 from milepost import Append, Milepost, SparkSettings, Upsert
-from milepost.processors.session import Until
+from milepost.runtime import Until
 from tests.chaos.pipelines.names import EACH, SUMS
 from tests.pipeline import running
 

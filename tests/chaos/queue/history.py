@@ -7,6 +7,7 @@ and ended. An attempt that was killed ends when its lock expired.
 from __future__ import annotations
 
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -58,6 +59,20 @@ def too_soon(spans: Iterable[Span], limits: dict[str, Limit]) -> dict[str, float
         gaps = [later - earlier for earlier, later in itertools.pairwise(begins)]
         if allowed is not None and gaps and min(gaps) < allowed:
             found[channel] = min(gaps)
+    return found
+
+
+def too_fast(spans: Iterable[Span], per_second: float, burst: int) -> dict[str, int]:
+    """The channels that gave more jobs in some time than a rate allows, and how many more. By the
+    same reckoning as the server's: each job empties a bucket a little, which fills evenly."""
+    found = {}
+    for channel, own in by_channel(spans).items():
+        full_at = excess = 0.0
+        for begin in sorted(span.begin for span in own):
+            full_at = max(full_at, begin) + 1 / per_second
+            excess = max(excess, (full_at - begin) * per_second - burst)
+        if excess > 0.01:
+            found[channel] = math.ceil(excess)
     return found
 
 

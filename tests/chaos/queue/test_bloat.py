@@ -17,8 +17,8 @@ import pytest
 from milepost import db
 from milepost.db import Connection, one
 from milepost.queue import Policy, Taker, put, set_channel
-from milepost.queue.rotation import Rotation
-from milepost.queue.take import complete
+from milepost.queue.verbs import complete
+from milepost.queue.worker.rotation import Rotation
 from milepost.records import Job
 from milepost.sql import LogOrder
 from tests.chaos.options import SECONDS, TIMEOUT_SECONDS

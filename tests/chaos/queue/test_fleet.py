@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from milepost import Job, Milepost, TakenJob
+from milepost import Job, Milepost, Rate, TakenJob
 from milepost.db import Connection
-from milepost.queue.rotation import Rotation
+from milepost.queue.worker.rotation import Rotation
 from tests.chaos.options import SECONDS, TIMEOUT_SECONDS, new_seed
 from tests.chaos.queue.fleet import Fleet, held_spans, limits, prepare
-from tests.chaos.queue.history import Limit, too_many, too_soon
+from tests.chaos.queue.history import Limit, most_at_once, too_fast, too_many, too_soon
 from tests.integration.queue.sabotage import take_out
-from tests.integration.queue.working import PATIENCE_SECONDS, working
+from tests.integration.queue.worker.working import PATIENCE_SECONDS, working
 from tests.soak import Figures
 from tests.waiting import wait_until
 
@@ -76,6 +76,28 @@ def test_without_the_lock_on_a_channel_the_limits_are_passed(
     assert too_many(held_spans(conn), channels)
 
 
+@pytest.mark.soak
+@pytest.mark.timeout(TIMEOUT_SECONDS + 200)
+@pytest.mark.parametrize("guard", [None, "family lock"])
+def test_a_fleet_keeps_the_limits_of_a_family_though_workers_are_killed(
+    mp: Milepost, url: str, conn: Connection, tmp_path: Path, guard: str | None
+) -> None:
+    """New channels of it, too: none has a row when the fleet starts."""
+    channels = {f"plain.{n}": Limit(max_concurrency=2) for n in range(8)}
+    prepare(mp, conn, dict.fromkeys(channels, Limit()), SABOTAGED_JOBS)
+    rate = Rate(100, burst=5)
+    mp.set_channel("plain.*", max_concurrency=2, max_concurrency_total=6, rate=rate)
+    if guard:
+        take_out(conn, guard)
+    fleet = Fleet(url, tmp_path, new_seed(), size=4)
+    fleet.run(conn, SABOTAGED_JOBS, pause_seconds=2.0, limit_seconds=TIMEOUT_SECONDS)
+    held = held_spans(conn)
+    assert len({span.job for span in held}) == SABOTAGED_JOBS
+    assert (most_at_once(held) > 6) is (guard is not None)
+    assert too_many(held, channels) == {}
+    assert too_fast(held, rate.count, rate.burst) == {}
+
+
 def test_a_fresh_channel_waits_for_one_rotation_at_most(
     mp: Milepost, conn: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,5 +131,5 @@ def test_a_fresh_channel_waits_for_one_rotation_at_most(
         assert Counter(order)["backlog"] < 20_000, "the backlog was gone too soon to tell"
         goes_on.set()
     sys.stdout.write(f"overtaken by {overtaken} jobs of the backlog\n")
-    # What was in hand already, twice a batch, and one take more.
+    # What was taken already, twice a batch, and one more take.
     assert max(overtaken) <= 4 * batch

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.chaos.queue.history import Limit, Span, spans_of_handlers, too_many, too_soon
+from tests.chaos.queue.history import Limit, Span, spans_of_handlers, too_fast, too_many, too_soon
 
 
 def span(begin: float, end: float, channel: str = "c") -> Span:
@@ -17,6 +17,13 @@ def test_releases_within_the_interval_are_found() -> None:
     spans = [span(0, 1), span(0.5, 1), span(2, 3)]
     assert too_soon(spans, {"c": Limit(release_seconds=1.0)}) == {"c": 0.5}
     assert too_soon(spans, {"c": Limit(release_seconds=0.5)}) == {}
+
+
+def test_jobs_beyond_the_burst_that_come_faster_than_the_rate_are_found() -> None:
+    spans = [span(n / 10, 9) for n in range(5)]
+    assert too_fast(spans, per_second=10, burst=1) == {}
+    assert too_fast(spans, per_second=5, burst=3) == {}
+    assert too_fast(spans, per_second=5, burst=2) == {"c": 1}
 
 
 def test_a_killed_attempt_ends_when_its_lock_expired() -> None:

@@ -24,7 +24,7 @@ from milepost import (
     db,
 )
 from milepost.db import Connection
-from milepost.processors.checkpointing import Report
+from milepost.processors.self_checkpointing.api import Report
 
 NAME, SEGMENTS, CLAIM_SECONDS = "tortured", 16, 1.0
 BATCH_SIZES = (20, 100, 400)

@@ -25,8 +25,8 @@ from milepost.db import Connection
 from milepost.errors import SegmentsBusy
 from milepost.log import horizon
 from milepost.processors.definition import ProcessorOptions
-from milepost.processors.segmented import operator
-from milepost.processors.segmented.progress import has_seen, standings
+from milepost.processors.progress import has_seen, standings
+from milepost.processors.segments import operations
 from milepost.records import Position
 from tests.chaos.effects import doubled
 from tests.chaos.segments import instance
@@ -172,9 +172,9 @@ class Torture:
                 is_split = rng.random() < (0.7 if len(ids) < instance.SEGMENTS else 0.3)
                 try:
                     if is_split and ids:
-                        operator.split(self._connect, "milepost", KEY, rng.choice(ids), 15.0)
+                        operations.split(self._connect, "milepost", KEY, rng.choice(ids), 15.0)
                     elif len(ids) > 1:
-                        operator.merge(self._connect, "milepost", KEY, None, 15.0)
+                        operations.merge(self._connect, "milepost", KEY, None, 15.0)
                     self.changes += 1
                 except SegmentsBusy:
                     continue

@@ -182,3 +182,22 @@ def test_a_schema_that_is_not_there_is_named_with_the_command(
     ):
         with pytest.raises(NotMigrated, match="milepost migrate --schema elsewhere"):
             call_()
+
+
+def test_the_first_checkpoint_is_stored_once(shared_conn: Connection, key: CheckpointKey) -> None:
+    store = PostgresCheckpointStore(shared_conn)
+    assert store.first(key, lambda: Position(0, 7), "one") == Checkpoint(Position(0, 7), 0, "one")
+    assert store.first(key, lambda: Position(0, 9), "two") == Checkpoint(Position(0, 7), 0, "one")
+
+
+def test_of_two_first_checkpoints_the_quicker_one_is_kept(
+    shared_conn: Connection, key: CheckpointKey
+) -> None:
+    store = PostgresCheckpointStore(shared_conn)
+
+    def start_too_late() -> Position:
+        store.store(key, None, Position(0, 7), owner="quicker")
+        return Position(0, 9)
+
+    found = store.first(key, start_too_late, "slower")
+    assert found == Checkpoint(Position(0, 7), 0, "quicker")

@@ -129,7 +129,7 @@ def test_atomic_appends_everything_or_nothing(cli: Cli, mp: Milepost, conn: Conn
     result = cli.run(*arguments, stdin=lines(*good, {"type": "", "data": 0}))
     assert (result.code, list(mp.read())) == (1, [])
     assert "error: line 6: type is empty" in result.stderr
-    assert "Nothing committed." in result.stderr
+    assert "Nothing was committed." in result.stderr
     assert cli.run(*arguments, stdin=lines(*good)).code == 0
     assert conn.execute("select count(distinct xmin::text) from milepost.messages").fetchone() == (
         1,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from milepost import Job, Message, Milepost
+from milepost import Cron, Job, Message, Milepost
 from milepost.db import Connection
+from milepost.queue.schedules import Schedule, register
 from tests.integration.cli.command import Cli
 
 APPLICATION = "tests.integration.cli.application"
@@ -15,20 +16,21 @@ COMMANDS = {
     "dead-letters drop": ("dead-letters", "drop", "--all"),
     "queue drop": ("queue", "drop", "--all"),
     "queue purge": ("queue", "purge", "chores"),
+    "schedules remove": ("schedules", "remove", "nightly"),
     "pipelines drop": ("pipelines", "drop", "daily", "--version", "1"),
     "processors reset": ("processors", "reset", "lenient", "--to", "beginning"),
 }
 COUNTED = """
 select
   (select count(*) from milepost.dead_letters), (select count(*) from milepost.jobs),
-  (select count(*) from milepost.pipelines),
+  (select count(*) from milepost.pipelines), (select count(*) from milepost.schedules),
   (select count(*) from milepost.checkpoints where position > 0)
 """
 
 
 @pytest.fixture
 def full(cli: Cli, mp: Milepost, conn: Connection) -> None:
-    """A dead letter, a dead job and one that waits, a kept version, a checkpoint."""
+    """A dead letter, a dead job and one that waits, a kept version, a schedule, a checkpoint."""
     mp.append(conn, Message("OrderPlaced", {"is_bad": True}, topic="orders"))
     ran = cli.run("run", f"{APPLICATION}:mp", "--only", "lenient", "--until", "caught_up")
     assert ran.code == 0, ran
@@ -38,7 +40,8 @@ def full(cli: Cli, mp: Milepost, conn: Connection) -> None:
         "insert into milepost.pipelines (name, version, code_version, sink, built_at)"
         " values ('daily', 1, 1, 'append t', now())"
     )
-    assert conn.execute(COUNTED).fetchone() == (1, 2, 1, 1)
+    register(conn, Schedule("nightly", Cron("@daily"), Job("chores")), mp.schema)
+    assert conn.execute(COUNTED).fetchone() == (1, 2, 1, 1, 1)
 
 
 @pytest.mark.usefixtures("full")
@@ -62,7 +65,7 @@ def test_on_a_terminal_it_is_asked_and_no_is_the_answer_of_silence(
     for answer in ("n\n", "\n"):
         declined = cli.run_on_terminal("dead-letters", "drop", "--all", answer=answer)
         assert declined.code == 1
-        assert "This will drop 1 dead letter for good. Go on? [y/N]" in declined.stdout
+        assert "This will drop 1 dead letter for good. Continue? [y/N]" in declined.stdout
         assert "nothing was changed" in declined.stdout
     assert conn.execute(COUNTED).fetchone() == before
     agreed = cli.run_on_terminal("dead-letters", "drop", "--all", answer="y\n")

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from milepost import Milepost, db
-from milepost.cli.demo.balances import SEGMENTS
-from milepost.cli.demo.deadline import DemoTimedOut, deadline
-from milepost.cli.demo.place import SCHEMA
 from milepost.sql import LogOrder
+from milepost_demo.balances import SEGMENTS
+from milepost_demo.command import DemoTimedOut, deadline
+from milepost_demo.place import SCHEMA
 from tests.integration.cli.command import Cli
 from tests.soak import Figures
 
@@ -31,13 +31,13 @@ def test_the_demo_proves_that_nothing_is_lost(empty_database: str, order: LogOrd
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1000)
 def test_the_pipelines_of_the_demo_survive_what_it_does_to_them(
     empty_database: str, figures: Figures
 ) -> None:
     # It starts Spark four times, and gives up by itself before this does.
     arguments = ("demo", "--seconds", "1", "--writers", "2", "--json")
-    result = Cli(empty_database).run(*arguments, timeout=320)
+    result = Cli(empty_database).run(*arguments, timeout=960)
     assert result.code == 0, result
     outcome = result.document()
     revenue, reader = outcome["revenue"], outcome["reader"]

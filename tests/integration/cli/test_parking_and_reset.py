@@ -73,7 +73,7 @@ def test_a_reset_with_reset_handlers_needs_the_application_and_runs_them(
     assert (unknown.code, "There is no processor 'filling'" in unknown.stderr) == (1, True)
     arguments = ("--to", "beginning", "--app", APPLICATION, "--yes")
     done = cli.run("processors", "reset", "filling", *arguments)
-    assert "goes on after 0:0" in done.stdout, done
+    assert "continues after 0:0" in done.stdout, done
     assert conn.execute("select count(*) from filled").fetchone() == (0,)
     assert "filling: replaying" in cli.run("processors").stdout
     run(cli, "filling")

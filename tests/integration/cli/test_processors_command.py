@@ -153,7 +153,7 @@ def test_a_table_in_a_pipe_is_not_cut(
         (f"{APPLICATION}:missing", "is nothing, expected a Milepost"),
         (f"{APPLICATION}:nothing", "is a str, expected a Milepost"),
         (f"{APPLICATION}:empty", "has no processors"),
-        (APPLICATION, "is not MODULE:NAME"),
+        (APPLICATION, "is not of the form MODULE:NAME"),
     ],
 )
 def test_an_application_that_cannot_be_run_is_a_clear_error(

@@ -50,6 +50,42 @@ def test_a_unique_key_answers_with_the_first_id_and_bad_json_is_refused(cli: Cli
     assert (refused.code, "JSON" in refused.stderr) == (2, True)
 
 
+def test_jobs_that_wait_for_others_are_put_listed_and_shown(cli: Cli) -> None:
+    first = cli.run("queue", "put", "emails").stdout.strip()
+    later = ("queue", "put", "reports", "--after", first, "--on-dead", "cancel")
+    id_ = cli.run(*later).stdout.strip()
+    (waiting,) = jobs(cli, "--status", "waiting")
+    assert (waiting["id"], waiting["after"]) == (int(id_), [int(first)])
+    assert f"after {first}" in cli.run("queue", "list").stdout
+    assert f"[{first}]" in cli.run("queue", "show", id_).stdout
+    assert "1 for other jobs" in cli.run("queue").stdout
+    assert channel(cli, "reports")["waiting"] == 1
+    unknown = cli.run("queue", "put", "reports", "--after", "999")
+    assert (unknown.code, "never been a job 999" in unknown.stderr) == (1, True)
+    purged = cli.run("queue", "purge", "emails", "--yes")
+    assert "1 job" in purged.stdout
+    assert cli.run("doctor", "--repair").code == 0
+    assert jobs(cli) == []
+
+
+def test_the_upkeep_of_channels_is_set_and_listed(cli: Cli) -> None:
+    said = cli.run("channels", "upkeep", "mail.*", "--keep-dead-days", "30").stdout
+    assert said == "mail.*: dead jobs are kept for 30 days, priorities age never\n"
+    assert channel(cli, "mail.*")["keep_dead_seconds"] == 30 * 86400
+    said = cli.run("channels", "upkeep", "mail.*", "--ageing-seconds", "60").stdout
+    assert said == "mail.*: dead jobs are kept for ever, priorities age every 60 s\n"
+    refused = cli.run("channels", "upkeep", "ma*il")
+    assert (refused.code, "star" in refused.stderr) == (1, True)
+
+
+def test_a_job_with_a_key_is_replaced(cli: Cli) -> None:
+    put = ("queue", "put", "emails", "--unique-key", "k", "--unique-seconds", "60")
+    id_ = cli.run(*put, "1").stdout
+    assert cli.run(*put, "2", "--replace").stdout == id_
+    (job,) = jobs(cli)
+    assert job["content"] == 2
+
+
 def test_run_works_on_jobs_and_dead_ones_are_retried_and_dropped(
     cli: Cli, mp: Milepost, conn: Connection
 ) -> None:
@@ -80,7 +116,7 @@ def test_waiting_jobs_are_cancelled_and_purged(cli: Cli, mp: Milepost, conn: Con
 
 def test_the_limits_of_a_channel_are_set_paused_and_resumed(cli: Cli) -> None:
     limits = ("--max-concurrency", "3", "--release-seconds", "0.5", "--max-size", "10")
-    assert "3 at once" in cli.run("channels", "set", "emails", *limits).stdout
+    assert "3 concurrently" in cli.run("channels", "set", "emails", *limits).stdout
     found = channel(cli, "emails")
     assert (found["max_concurrency"], found["release_seconds"], found["max_size"]) == (3, 0.5, 10)
     assert cli.run("channels", "pause", "emails").code == 0
@@ -88,9 +124,43 @@ def test_the_limits_of_a_channel_are_set_paused_and_resumed(cli: Cli) -> None:
     cli.run("channels", "set", "emails", "--max-concurrency", "4")
     found = channel(cli, "emails")
     assert (found["max_concurrency"], found["max_size"], found["is_paused"]) == (4, None, True)
-    assert "paused, 4 at once" in cli.run("channels").stdout
+    assert "paused, 4 concurrently" in cli.run("channels").stdout
     assert cli.run("channels", "resume", "emails").code == 0
     assert not channel(cli, "emails")["is_paused"]
+
+
+def test_the_limits_of_a_family_are_set_shown_and_removed(
+    cli: Cli, mp: Milepost, conn: Connection
+) -> None:
+    mp.put(conn, Job("tenant.a"), Job("tenant.b"))
+    limits = (
+        "--max-concurrency-total",
+        "9",
+        "--rate",
+        "100",
+        "--per-seconds",
+        "60",
+        "--burst",
+        "5",
+    )
+    done = cli.run("channels", "set", "tenant.*", *limits)
+    assert done.stdout.strip() == "tenant.*: 9 in all its channels, 100 in 60 s, burst 5"
+    found = channel(cli, "tenant.a")
+    assert (found["family"], found["rate_count"], found["rate_burst"]) == ("tenant.*", 100, 5)
+    assert (found["max_concurrency_total"], found["rate_seconds"]) == (9, 60.0)
+    assert "tenant.*: 9 in all its channels, 100 in 60 s, burst 5" in cli.run("channels").stdout
+    assert cli.run("channels", "pause", "tenant.*").code == 0
+    assert channel(cli, "tenant.b")["is_paused"]
+    assert "removed" in cli.run("channels", "unset", "tenant.*").stdout
+    assert "had no policy" in cli.run("channels", "unset", "tenant.*").stdout
+    assert channel(cli, "tenant.a")["family"] is None
+
+
+def test_a_limit_that_cannot_be_set_is_refused_in_one_line(cli: Cli) -> None:
+    refused = cli.run("channels", "set", "tenant", "--max-concurrency-total", "9")
+    assert refused.code == 1
+    assert "max_concurrency_total is for families" in refused.stderr
+    assert "Traceback" not in refused.stderr
 
 
 def test_a_full_channel_refuses_a_put_in_one_line(cli: Cli) -> None:

@@ -40,9 +40,9 @@ def test_nothing_is_announced_where_there_is_no_schema(
 ) -> None:
     result = Cli(empty_database).run(*command)
     assert result.code == 1
-    assert result.stderr.startswith("error: The schema 'milepost' is not there")
+    assert result.stderr.startswith("error: The schema 'milepost' does not exist")
     shown = Cli(empty_database).run_on_terminal(*command).stdout
-    assert shown.startswith("error: The schema 'milepost' is not there")
+    assert shown.startswith("error: The schema 'milepost' does not exist")
 
 
 @IN_ONE_ORDER

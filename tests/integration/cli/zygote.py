@@ -85,11 +85,11 @@ def _ask(
 
 def serve(requests: socket.socket) -> None:
     """Until whoever asks is gone."""
-    from milepost.cli import commands
+    from milepost.cli import app
 
     for module in ("typer._adapters", "rich.table"):
         importlib.import_module(module)  # what forking saves
-    commands.app_for([])
+    app.app_for([])
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         _, files, _, _ = socket.recv_fds(requests, 100, STREAMS + 2)

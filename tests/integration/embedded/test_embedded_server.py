@@ -186,7 +186,7 @@ def test_version_16_starts_and_18_refuses_its_data(make_server: MakeServer) -> N
     old = make_server(version=16)
     assert show(old.start(), "server_version").startswith("16.")
     assert show(old.start(), "data_checksums") == "on"
-    with pytest.raises(EmbeddedError, match=r"made by PostgreSQL 16.*open it with version 16"):
+    with pytest.raises(EmbeddedError, match=r"created by PostgreSQL 16.*open it with version 16"):
         EmbeddedServer(old.directory).start()
 
 

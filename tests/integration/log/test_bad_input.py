@@ -40,10 +40,10 @@ def circular() -> dict[str, Any]:
 
 
 BAD_MESSAGES: dict[str, tuple[Message, str, str]] = {
-    "NaN": (Message("T", float("nan")), "data", "None or text"),
-    "NaN inside": (Message("T", {"a": [1, {"b": float("nan")}]}), "data", "None or text"),
-    "infinity": (Message("T", {"a": float("inf")}), "data", "None or text"),
-    "minus infinity": (Message("T", (float("-inf"),)), "data", "None or text"),
+    "NaN": (Message("T", float("nan")), "data", "None or a string"),
+    "NaN inside": (Message("T", {"a": [1, {"b": float("nan")}]}), "data", "None or a string"),
+    "infinity": (Message("T", {"a": float("inf")}), "data", "None or a string"),
+    "minus infinity": (Message("T", (float("-inf"),)), "data", "None or a string"),
     "bytes": (Message("T", {"a": b"x"}), "data", "not JSON"),
     "circular": (Message("T", circular()), "data", "not JSON"),
     "set": (Message("T", {"a": {1, 2}}), "data", "not JSON"),
@@ -72,7 +72,7 @@ BAD_MESSAGES: dict[str, tuple[Message, str, str]] = {
     "key that is no text": (Message("T", {}, key=5), "key", "must be a str"),  # type: ignore[arg-type]
     "id that is text": (Message("T", {}, id="a"), "id", "uuid.UUID"),  # type: ignore[arg-type]
     "metadata that is a list": (Message("T", {}, metadata=[1]), "metadata", "mapping"),  # type: ignore[arg-type]
-    "NaN in a dataclass": (Message("T", Reading(float("nan"))), "data", "None or text"),
+    "NaN in a dataclass": (Message("T", Reading(float("nan"))), "data", "None or a string"),
     "NaN in metadata": (Message("T", {}, metadata={"a": float("nan")}), "metadata", "None or"),
     "bytes in metadata": (Message("T", {}, metadata={"a": b"x"}), "metadata", "not JSON"),
 }

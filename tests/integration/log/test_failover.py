@@ -20,7 +20,7 @@ def drill(order: LogOrder) -> Iterator[Drill]:
 
 def test_a_promoted_standby_gives_no_position_twice(drill: Drill) -> None:
     """One test, because a drill takes seconds."""
-    with pytest.raises(LogRestored, match=r"promoted.*Run it on the server that stays"):
+    with pytest.raises(LogRestored, match=r"promoted.*Run it on the remaining server"):
         list(drill.mp.read())
     with db.connect(drill.url) as conn, pytest.raises(LogRestored, match="milepost rebase"):
         append(conn, Message("Too early", {}))

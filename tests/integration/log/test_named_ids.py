@@ -63,7 +63,7 @@ def test_rebase_repairs_what_was_written_before_it_was_refused(
             append(other, Message("T", {}))
     assert (
         mp.rebase()
-        == f"{len(named)} messages with a transaction_id of their own are the newest now"
+        == f"{len(named)} messages with a user-defined transaction_id are the newest now"
     )
     assert mp.rebase().startswith("nothing")
     with db.connect(url) as other:

@@ -112,7 +112,7 @@ def test_an_error_of_the_database_that_a_subscriber_hides_is_not_committed(
         with pytest.raises(psycopg.errors.UndefinedTable):
             conn.execute("select from nowhere")
 
-    with pytest.raises(ConnectionUnusable, match="caught an error of the database"):
+    with pytest.raises(ConnectionUnusable, match="caught a database error"):
         mp.append(conn, Message("Counted", 1))
     assert list(mp.read()) == []
 
@@ -265,7 +265,7 @@ def test_asking_for_a_trigger_or_a_segment_fails_when_it_subscribes(
     def with_segment(messages: list[RecordedMessage], segment: Segment | None = None) -> None: ...
 
     handler = with_trigger if name == "trigger" else with_segment
-    with pytest.raises(TypeError, match=rf"takes a {name}.*without a checkpoint"):
+    with pytest.raises(TypeError, match=rf"has a parameter {name}.*without a checkpoint"):
         mp.subscribe(handler)
     mp.append(conn, Message("Counted", 1))  # and it has not subscribed
 

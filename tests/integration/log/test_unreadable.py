@@ -11,7 +11,7 @@ from milepost import Message, Milepost, db
 from milepost.db import AsyncConnection, Connection
 from milepost.errors import UnreadableMessage
 from milepost.log import subscriptions
-from milepost.log.read import Horizon, read_batch
+from milepost.log.read import Horizon, appended, read_batch
 from milepost.records import Position, RawMessage, RecordedMessage
 from tests.undecodable import DIGITS, KINDS, append_undecodable
 
@@ -66,13 +66,12 @@ def test_a_filter_that_leaves_it_out_never_meets_it(mp: Milepost, conn: Connecti
 @pytest.fixture
 def spoiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is appended in Python can be decoded in Python; so it is spoiled on its way back."""
-    reading = subscriptions.Subscriptions._reading
 
-    def spoil(self: subscriptions.Subscriptions, positions: list[Position]) -> db.Statement:
-        query, parameters = reading(self, positions)
+    def spoil(positions: list[Position], schema: str) -> db.Statement:
+        query, parameters = appended(positions, schema)
         return query.replace(b"metadata", b"repeat('1', 5000)::json"), parameters
 
-    monkeypatch.setattr(subscriptions.Subscriptions, "_reading", spoil)
+    monkeypatch.setattr(subscriptions, "appended", spoil)
 
 
 @pytest.mark.usefixtures("spoiled")

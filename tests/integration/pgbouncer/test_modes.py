@@ -11,7 +11,7 @@ from milepost import Job, Message, Milepost, RecordedMessage, TakenJob
 from milepost.db import Connection
 from milepost.errors import UnfitPooler, UnsafeIsolation
 from milepost.sql import LogOrder
-from tests.integration.queue.working import working
+from tests.integration.queue.worker.working import working
 from tests.pgbouncer import PgBouncer, pgbouncer
 from tests.server import TestServer
 from tests.waiting import wait_until
@@ -31,7 +31,7 @@ def read_again_and_again(mp: Milepost) -> None:
 def test_a_url_that_does_not_tell_of_transaction_mode_is_answered_with_what_to_add(
     unmarked_url: str,
 ) -> None:
-    with pytest.raises(UnfitPooler, match=r"without what we had prepared.*\?pgbouncer=true"):
+    with pytest.raises(UnfitPooler, match=r"without our prepared statements.*\?pgbouncer=true"):
         read_again_and_again(Milepost(unmarked_url))
 
 

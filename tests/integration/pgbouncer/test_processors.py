@@ -13,7 +13,8 @@ from milepost.db import AsyncConnection, Connection
 from milepost.errors import InvalidOption, UnfitPooler
 from milepost.pipeline.sinks import Append
 from milepost.processors import Processor
-from milepost.processors.turn import Turn
+from milepost.processors.turn import Turns, is_free
+from milepost.runtime import Runtime
 from tests.integration.processors.running import running
 from tests.waiting import wait_until
 
@@ -175,12 +176,13 @@ def end_turn(conn: Connection) -> None:
 
 def test_a_turn_that_was_ended_is_closed_all_the_same(pooled_url: str, conn: Connection) -> None:
     """Or a stop would fail: PgBouncer's last words come beside the answer to the rollback."""
-    turn = Turn.behind_pooler(CheckpointKey("mail"), pooled_url, "milepost", "milepost mail")
-    assert turn.take()
-    assert not Turn(CheckpointKey("mail"), conn, "milepost").is_free()
+    turns, key = Turns(Runtime(pooled_url, "milepost")), CheckpointKey("mail")
+    assert turns.take(key)
+    assert not is_free(conn, "milepost", key)
     end_turn(conn)
-    turn.close()
-    assert turn.conn.closed
+    turns.release(key)
+    assert turns.take(key)
+    turns.release(key)
 
 
 def test_an_instance_whose_turn_is_ended_notices_it_though_it_has_nothing_to_do(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from datetime import timedelta
 from threading import Event, Lock
@@ -12,7 +13,7 @@ import pytest
 from milepost import Cancel, Defer, Job, Milepost, Repeat, Retry, TakenJob, db
 from milepost.db import AsyncConnection, Connection
 from milepost.sql import LogOrder
-from tests.integration.queue.working import is_empty, statuses, working
+from tests.integration.queue.worker.working import is_empty, statuses, working
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("leaves_no_trace")
@@ -147,6 +148,29 @@ def test_listen_false_is_enough_for_a_worker(
     assert sorted(seen) == list(range(100))
 
 
+def test_a_task_is_put_run_and_waited_for(pooled: Milepost, pooled_conn: Connection) -> None:
+    @pooled.task(keep_for=timedelta(hours=1))
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    pooled.task_channel("tasks", poll_seconds=0.05)
+    handle = add.put(pooled_conn, 20, b=22)
+    with working(pooled.workers["tasks"]):
+        assert handle.wait() == 42
+
+
+def test_lists_of_jobs_have_transactions_too(pooled: Milepost, effects: Connection) -> None:
+    @pooled.worker("emails", handle="batch", batch=10, poll_seconds=0.05)
+    def send(jobs: list[TakenJob], tx: Connection) -> None:
+        for job in jobs:
+            tx.execute("insert into effects values (%s)", [job.content])
+
+    pooled.put(effects, *(Job("emails", n) for n in range(50)))
+    with working(send):
+        wait_until(lambda: is_empty(effects))
+    assert done(effects) == list(range(50))
+
+
 def test_schedules_tick(pooled: Milepost, conn: Connection) -> None:
     seen: list[str] = []
 
@@ -157,3 +181,45 @@ def test_schedules_tick(pooled: Milepost, conn: Connection) -> None:
     pooled.schedule("cleanup", Repeat(every=timedelta(seconds=0.2)), Job("chores", "cleanup"))
     with working(*pooled.members()):
         wait_until(lambda: len(seen) >= 3)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_what_a_job_has_set_is_not_in_the_session_that_another_client_gets(
+    pooled: Milepost, conn: Connection, is_async: bool
+) -> None:
+    """Checked in all sessions by the fixture, and here by the jobs themselves."""
+    settings = "set statement_timeout = '77s'; set search_path = nowhere"
+    look = "select current_setting('statement_timeout'), current_setting('search_path')"
+    seen: list[Any] = []
+
+    def leave(job: TakenJob, tx: Connection) -> None:
+        seen.append(tx.execute(look).fetchone())
+        tx.execute(settings)
+
+    async def leave_async(job: TakenJob, tx: AsyncConnection) -> None:
+        seen.append(await (await tx.execute(look)).fetchone())
+        await tx.execute(settings)
+
+    handler = leave_async if is_async else leave
+    worker = pooled.worker("emails", retry=QUICK, poll_seconds=0.05)(handler)
+    pooled.put(conn, *(Job("emails", n) for n in range(50)))
+    with working(worker):
+        wait_until(lambda: is_empty(conn))
+    assert seen == [("0", '"$user", public')] * 50
+
+
+def test_a_running_job_is_cancelled_without_a_notification(
+    pooled: Milepost, conn: Connection
+) -> None:
+    begun = Event()
+
+    @pooled.worker("emails", lock=3600.0, poll_seconds=0.05)
+    async def hang(job: TakenJob) -> None:
+        begun.set()
+        await asyncio.sleep(60)
+
+    (id_,) = pooled.put(conn, Job("emails"))
+    with working(hang):
+        assert begun.wait(30)
+        conn.execute("select milepost.cancel(%s::bigint[])", [[id_]])
+        wait_until(lambda: is_empty(conn))

@@ -7,7 +7,7 @@ from collections import Counter
 from milepost import Job, Message, Milepost, RecordedMessage, TakenJob
 from milepost.db import Connection
 from tests.integration.processors.running import running
-from tests.integration.queue.working import is_empty, working
+from tests.integration.queue.worker.working import is_empty, working
 from tests.pgbouncer import PgBouncer
 from tests.waiting import wait_until
 

@@ -104,7 +104,7 @@ def _wait_until_it_says(process: subprocess.Popen[str], word: str) -> None:
 
 
 def main(url: str, way: str, stop_seconds: str) -> None:
-    log = logging.getLogger("milepost.processors")
+    log = logging.getLogger("milepost")
     log.setLevel(logging.INFO)
     log.addHandler(Stopping())
     mp = Milepost(url)

@@ -43,7 +43,7 @@ class Instance:
 
     def has_connected(self) -> bool:
         """Whether it has begun: a first connection that fails is an error, a later one is not."""
-        return self._runner._was_connected
+        return self._runner.supervisor.was_connected
 
     def has_ended(self) -> bool:
         return not self._thread.is_alive()

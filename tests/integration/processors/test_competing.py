@@ -8,13 +8,15 @@ import threading
 
 import pytest
 
-from milepost import Milepost, RecordedMessage, db
+from milepost import Milepost, RecordedMessage, app, db
 from milepost.checkpoints import CheckpointKey, PostgresCheckpointStore
 from milepost.db import AsyncConnection, Connection
 from milepost.errors import CompetingInstance
-from milepost.processors import Processor, report
+from milepost.processors import Processor
 from milepost.processors.definition import OnConflict
-from milepost.processors.handling import Delivery
+from milepost.processors.handler_call import Delivery
+from milepost.processors.status import ProcessorStatus
+from milepost.runtime import Timing
 from tests.integration.processors import application, sessions
 from tests.integration.processors.conftest import Put
 from tests.integration.processors.running import Effects, Instance, leave_all, running
@@ -189,7 +191,7 @@ def test_only_the_active_instance_writes_the_row_of_the_processor(
     url: str, conn: Connection, effects: Effects, put: Put, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also when the standby was the active one before, and however often both report."""
-    monkeypatch.setattr(report, "REPORT_SECONDS", 0.02)
+    monkeypatch.setattr(app, "Timing", lambda: Timing(report_seconds=0.02))
     held = Held()
     held.is_released.set()
     with running(instance_of(url, held)) as (former,):
@@ -212,14 +214,14 @@ def test_only_the_active_instance_writes_the_row_of_the_processor(
 def watch_row(
     conn: Connection, monkeypatch: pytest.MonkeyPatch, owner: str
 ) -> list[tuple[str, str]]:
-    """What the row says after each report of an instance."""
+    """What the row says after each report of an instance, which has nothing to do."""
     found: list[tuple[str, str]] = []
-    write = report.Reporter._write
+    report = ProcessorStatus.reported
 
-    def observed(self: report.Reporter, *arguments: object) -> None:
-        write(self, *arguments)  # type: ignore[arg-type]  # passed on
+    def observed(self: ProcessorStatus, handled: int) -> None:
+        report(self, handled)
         if self.owner == owner:
             found.append(row_of_processor(conn))
 
-    monkeypatch.setattr(report.Reporter, "_write", observed)
+    monkeypatch.setattr(ProcessorStatus, "reported", observed)
     return found

@@ -12,7 +12,7 @@ import pytest
 
 from milepost import Milepost, Position, RecordedMessage, Retry
 from milepost.db import AsyncConnection, Connection
-from milepost.processors.dead_letters import list_dead_letters
+from milepost.processors.set_aside.dead_letters import list_dead_letters
 from milepost.sql import DEFAULT_SCHEMA
 from tests.integration.processors import sessions
 from tests.integration.processors.conftest import Put
@@ -20,11 +20,6 @@ from tests.integration.processors.running import Effects, Instance, leave, leave
 from tests.waiting import wait_until
 
 LOSSES = 15
-END_WHO_HAS_READ = """
-select pg_terminate_backend(pid) from pg_stat_activity
-where application_name = 'milepost losing' and datname = current_database()
-  and query like '%from "milepost".read(%'
-"""
 
 
 def lose_connections(conn: Connection, put: Put, effects: Effects, processor: str) -> int:
@@ -124,16 +119,17 @@ def in_order(conn: Connection) -> list[Position]:
     return [Position(*row) for row in rows]
 
 
-def test_a_lost_connection_of_the_reading_side_alone_is_replaced(
-    mp: Milepost, conn: Connection, effects: Effects, put: Put
+@pytest.mark.parametrize("lost", ["losing", "watcher"])
+def test_a_connection_that_is_lost_while_nobody_uses_it_is_replaced(
+    mp: Milepost, conn: Connection, effects: Effects, put: Put, lost: str
 ) -> None:
-    """While it waits for messages, and its working session has noticed nothing."""
+    """That of the batches, which nobody looks at, or the one that waits for messages."""
     processor = mp.processor("losing", poll_seconds=3600)(leave_all)
     with running(processor):
         for n in range(1, 4):
             put(1)
             effects.wait_for(n)
-            wait_until(lambda: conn.execute(END_WHO_HAS_READ).fetchall())
+            wait_until(lambda: sessions.terminate(conn, lost))
 
 
 def test_a_first_connection_that_is_impossible_is_an_error_at_once() -> None:

@@ -12,7 +12,7 @@ from milepost import Milepost, Position, RecordedMessage, Retry
 from milepost.checkpoints import CheckpointKey, PostgresCheckpointStore
 from milepost.db import Connection
 from milepost.errors import HandlerFailed, StopTimedOut
-from milepost.processors import Group
+from milepost.runtime import Group
 from tests.integration.processors import application, sessions
 from tests.integration.processors.conftest import Put
 from tests.integration.processors.running import PATIENCE_SECONDS, Effects, leave_all, running
@@ -129,4 +129,4 @@ def test_the_first_that_fails_stops_the_others_and_is_raised(
 
     put(1)
     with pytest.raises(HandlerFailed, match=r"'sick'.*not today"):
-        mp.run()
+        mp.run(fail_fast=True)

@@ -12,7 +12,7 @@ from milepost import Milepost, Position, RecordedMessage, db
 from milepost.checkpoints import CheckpointKey, PostgresCheckpointStore
 from milepost.db import Connection
 from milepost.processors import Processor
-from milepost.processors.report import Orders, Reporter
+from milepost.processors.oversight import Overseen, Oversight
 from tests.integration.processors import sessions
 from tests.integration.processors.conftest import Put
 from tests.integration.processors.running import Effects, leave, leave_all, running
@@ -37,13 +37,13 @@ def state(conn: Connection) -> object:
 def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Counts how often a processor asked for orders."""
     counted: Counter[str] = Counter()
-    ask = Reporter._ask
+    ask = Oversight.ask
 
-    def counting(self: Reporter, conn: Connection) -> Orders:
+    def counting(self: Oversight, conn: Connection, overseen: list[Overseen]) -> None:
         counted["asked"] += 1
-        return ask(self, conn)
+        ask(self, conn, overseen)
 
-    monkeypatch.setattr(Reporter, "_ask", counting)
+    monkeypatch.setattr(Oversight, "ask", counting)
     return counted
 
 

@@ -11,16 +11,16 @@ from psycopg.rows import dict_row
 from milepost import Milepost, Position, RecordedMessage, Retry
 from milepost.db import Connection
 from milepost.errors import HandlerFailed
-from milepost.processors import report
+from milepost.runtime import Timing
 from tests.integration.processors import sessions
 from tests.integration.processors.conftest import Put
 from tests.integration.processors.running import Effects, Instance, leave_all, running
 from tests.waiting import wait_until
 
 
-@pytest.fixture(autouse=True)
-def quick_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "REPORT_SECONDS", 0.05)
+@pytest.fixture
+def timing() -> Timing:
+    return Timing(report_seconds=0.05)
 
 
 def row(conn: Connection) -> dict[str, Any]:
@@ -98,15 +98,13 @@ def test_a_processor_that_recovers_is_running_again(
         assert row(conn)["last_error"] == "RuntimeError: once"
 
 
-def test_an_idle_processor_that_reconnected_is_running_again(
-    mp: Milepost, conn: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(report, "REPORT_SECONDS", 3600.0)  # no sign of life but for a reason
-    processor = mp.processor("telling", poll_seconds=0.01)(leave_all)
+def test_an_idle_processor_that_reconnected_is_running_again(url: str, conn: Connection) -> None:
+    silent = Milepost(url, timing=Timing(report_seconds=3600.0))  # a report only for a reason
+    processor = silent.processor("telling", poll_seconds=0.01)(leave_all)
     with running(processor):
         wait_until(lambda: row(conn).get("state") == "running")
         conn.execute("update milepost.processors set state = 'unknown'")
-        sessions.terminate(conn, "telling")
+        sessions.terminate(conn, "watcher")
         wait_until(lambda: row(conn)["state"] != "unknown")
         assert row(conn)["state"] == "running"
 
@@ -140,7 +138,7 @@ def test_an_idle_instance_leaves_the_row_to_one_that_reported_just_now(
         "values ('telling', 1, 'running', 'another')"
     )
     with running(processor) as (instance,):
-        wait_until(lambda: sessions.count(conn, "telling") == 2)
+        wait_until(lambda: sessions.count(conn, "telling") == 1)
         assert row(conn)["owner"] == "another"
         conn.execute("update milepost.processors set reported_at = now() - interval '1 minute'")
         wait_until(lambda: row(conn)["owner"] == instance.owner)

@@ -11,6 +11,9 @@ from milepost import Milepost, RecordedMessage, db
 from milepost.db import Connection
 from milepost.processors import Processor, session
 from milepost.processors.standby import Standby
+from milepost.processors.status import ProcessorStatus
+from milepost.runtime import Lease, Runtime
+from milepost.sql import DEFAULT_SCHEMA
 from tests.integration.processors import sessions
 from tests.integration.processors.conftest import Put
 from tests.integration.processors.running import Effects, leave_all, running
@@ -28,19 +31,19 @@ class Traces:
         self.looks = 0
         self.is_over = threading.Event()
         seen: list[object] = []
-        opening, looking = session.Session._open, Standby.look
+        opening, looking = session.PlainSession._open, Standby.look
 
-        def opened(of: session.Session) -> None:
-            self.opened[of.reporter.owner] += 1
+        def opened(of: session.PlainSession) -> None:
+            self.opened[of.status.owner] += 1
             opening(of)
 
-        def looked(of: Standby, conn: Connection) -> object:
+        def looked(of: Standby, lease: Lease) -> object:
             self.looks += 1
-            wait_until(lambda: self.is_over.is_set() or looking(of, conn) not in seen)
-            seen.append(looking(of, conn))
+            wait_until(lambda: self.is_over.is_set() or looking(of, lease) not in seen)
+            seen.append(looking(of, lease))
             return seen[-1]
 
-        monkeypatch.setattr(session.Session, "_open", opened)
+        monkeypatch.setattr(session.PlainSession, "_open", opened)
         monkeypatch.setattr(Standby, "look", looked)
 
     def total(self) -> int:
@@ -116,5 +119,6 @@ def test_a_standby_takes_over_when_the_checkpoint_stands_still(
 def test_a_server_that_is_lost_is_for_the_next_session_to_find(url: str) -> None:
     processor = instance(url, leave_all)
     options = processor.definition.options
-    nowhere = db.conninfo("host=/nowhere dbname=none")
-    Standby(options, nowhere, processor.schema, threading.Event()).wait(1)
+    nowhere = Runtime(db.conninfo("host=/nowhere dbname=none"), DEFAULT_SCHEMA)
+    status = ProcessorStatus(owner="nobody", schema=DEFAULT_SCHEMA, options=options)
+    Standby(options, nowhere, status, threading.Event()).wait("stopped")

@@ -6,6 +6,7 @@ The duties of take() are due at every take.
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from typing import Any, TypeAlias
 
@@ -21,9 +22,14 @@ from hypothesis.stateful import (
 
 from milepost.db import Connection, one
 from milepost.errors import ChannelFull
-from milepost.queue import Policy, put, set_channel
-from milepost.queue.invariants import check
-from milepost.queue.take import (
+from milepost.queue import Policy, Rate, put, set_channel, unset_channel
+from milepost.queue.health import check
+from milepost.queue.verbs import mark_begun, take
+from milepost.records import BEGIN_AWAITED, LAST_ATTEMPT, SUSPECT, Job, TakenJob, Verdict
+from tests.integration.queue.jobs import duties_due
+from tests.integration.queue.jobs import expire as let_expire
+from tests.integration.queue.model import FINISHED, Model, ModelJob
+from tests.integration.queue.verbs import (
     cancel,
     cancel_running,
     complete,
@@ -32,19 +38,26 @@ from milepost.queue.take import (
     give_back,
     heartbeat,
     retry,
-    take,
 )
-from milepost.records import Job, TakenJob, Verdict
-from tests.integration.queue.jobs import duties_due
-from tests.integration.queue.jobs import expire as let_expire
-from tests.integration.queue.model import FINISHED, Model, ModelJob
 
 CHANNELS = st.sampled_from(["a", "b", "c"])
+FAMILIES = st.sampled_from(["*", "b*"])
 HOUR = timedelta(hours=1)
+# One for all, which spends nothing while a test runs: what was spent is a number of jobs.
+RATES = st.none() | st.none() | st.just(Rate(1, per=1000 * HOUR, burst=2))
 POLICIES = st.builds(
     Policy,
     max_concurrency=st.none() | st.integers(1, 3),
+    rate=RATES,
     release_interval=st.none() | st.none() | st.just(HOUR),
+    max_size=st.none() | st.none() | st.integers(1, 6),
+    paused=st.sampled_from([False, False, False, True]),
+)
+FAMILY_POLICIES = st.builds(
+    Policy,
+    max_concurrency=st.none() | st.integers(1, 3),
+    max_concurrency_total=st.none() | st.integers(1, 4),
+    rate=RATES,
     max_size=st.none() | st.none() | st.integers(1, 6),
     paused=st.sampled_from([False, False, False, True]),
 )
@@ -60,7 +73,7 @@ JOBS = st.builds(
 )
 Name: TypeAlias = tuple[int, int, int | None]  # how a worker names a job that it took
 FACTS = """
-select id, channel, status::text, attempt, failures, is_cancelled, state
+select id, channel, status::text, attempt, failures, is_cancelled, state, crashes
 from milepost.jobs order by id
 """
 
@@ -107,6 +120,15 @@ class Queue(RuleBasedStateMachine):
         set_channel(self.conn, channel, policy)
         self.model.set_policy(channel, policy)
 
+    @rule(family=FAMILIES, policy=FAMILY_POLICIES)
+    def change_family(self, family: str, policy: Policy) -> None:
+        set_channel(self.conn, family, policy)
+        self.model.set_policy(family, policy)
+
+    @rule(name=CHANNELS | FAMILIES)
+    def unset_policy(self, name: str) -> None:
+        assert unset_channel(self.conn, name) is self.model.unset_policy(name)
+
     @precondition(lambda self: self.model.jobs)
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
@@ -129,13 +151,18 @@ class Queue(RuleBasedStateMachine):
         max_count=st.integers(1, 7),
         after=st.sampled_from(["", "a", "b", "c"]),
         is_durable=st.booleans(),
+        is_ahead=st.booleans(),
     )
-    def take(self, max_count: int, after: str, is_durable: bool) -> None:
+    def take(self, max_count: int, after: str, is_durable: bool, is_ahead: bool) -> None:
         duties_due(self.conn)
         self.model.duties()
-        jobs = take(self.conn, max_count, 3600.0, after=after, is_durable=is_durable)
-        assert [(job.id, job.attempt) for job in jobs] == self.model.take(max_count, after)
+        jobs = take(
+            self.conn, max_count, 3600.0, after=after, is_durable=is_durable, is_ahead=is_ahead
+        )
+        expected = self.model.take(max_count, after, is_ahead=is_ahead)
+        assert [(job.id, job.attempt) for job in jobs] == expected
         for job in jobs:
+            assert job.begin_rules == self.rules_of(job)
             assert (job.token is None) is is_durable
             self.model.jobs[job.id].token = job.token
             policy = self.model.policies.get(job.channel, Policy())
@@ -145,7 +172,7 @@ class Queue(RuleBasedStateMachine):
 
     @rule()
     def take_all(self) -> None:
-        self.take(7, "", is_durable=False)
+        self.take(7, "", is_durable=False, is_ahead=True)
 
     @rule()
     def take_and_forget(self) -> None:
@@ -163,6 +190,20 @@ class Queue(RuleBasedStateMachine):
             if self.model.jobs[job.id].is_cancelled:
                 expected = Verdict.CANCELLED
         assert heartbeat(self.conn, [job], 3600.0) == [expected]
+
+    @has_taken
+    @rule(data=st.data(), has_begun=st.booleans())
+    def mark_begun(self, data: st.DataObject, has_begun: bool) -> None:
+        (job,) = data.draw(self.some_taken())[:1]
+        job.begun_at = time.monotonic() if has_begun else None
+        expected = self.model.verdict(*named(job))
+        if has_begun and job.id in self.model.jobs:
+            self.model.begin(self.model.jobs[job.id])
+        for held in self.held([job]).values():
+            held.is_begun, held.is_awaited = True, held.is_awaited and not has_begun
+            if held.is_cancelled:
+                expected = Verdict.CANCELLED
+        assert mark_begun(self.conn, [job]) == [expected]
 
     @has_taken
     @rule(data=st.data())
@@ -207,7 +248,7 @@ class Queue(RuleBasedStateMachine):
         verdicts = give_back(self.conn, jobs)
         held = self.held(jobs)
         for job in held.values():
-            self.model.defer(job, "ready", None)
+            self.model.give_back(job)
         assert verdicts == self.expected(jobs, held)
 
     @has_taken
@@ -250,6 +291,13 @@ class Queue(RuleBasedStateMachine):
         )
         self.model.resting.discard(channel)
 
+    @rule(channel=CHANNELS)
+    def refill(self, channel: str) -> None:
+        self.conn.execute(
+            "update milepost.channels set rate_at = '-infinity' where name = %s", [channel]
+        )
+        self.model.spent.pop(channel, None)
+
     # -- what always holds
 
     @invariant()
@@ -264,6 +312,14 @@ class Queue(RuleBasedStateMachine):
         assert {fault.kind for fault in check(self.conn, late_seconds=600.0)} == set()
 
     # -- looking
+
+    def rules_of(self, job: TakenJob) -> int:
+        taken = self.model.jobs[job.id]
+        return (
+            LAST_ATTEMPT * (taken.failures + 1 >= taken.max_attempts)
+            | SUSPECT * (taken.crashes >= 2)
+            | BEGIN_AWAITED * taken.is_awaited
+        )
 
     def held(self, jobs: list[TakenJob]) -> dict[Name, ModelJob]:
         """Those whose attempt holds them. A list may name one job by several."""

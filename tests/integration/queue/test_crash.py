@@ -14,13 +14,13 @@ import pytest
 from milepost import Job, Milepost, TakenJob, db
 from milepost.embedded import EmbeddedServer
 from milepost.queue import Policy, put, set_channel
-from milepost.queue.take import complete, take
+from milepost.queue.verbs import complete, take
 from milepost.records import Verdict
 from tests.crashing import crash_and_start, hold_writer, lazy_server, migrated_database
 from tests.integration.queue.jobs import column, status
 from tests.integration.queue.sabotage import take_out
 from tests.integration.queue.test_verdicts import VERBS
-from tests.integration.queue.working import is_empty, working
+from tests.integration.queue.worker.working import is_empty, working
 from tests.waiting import wait_until
 
 

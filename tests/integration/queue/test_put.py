@@ -20,13 +20,14 @@ from milepost.errors import (
 )
 from milepost.queue import Policy, put, set_channel
 from milepost.queue.put import COPY_FROM
-from milepost.queue.take import take
+from milepost.queue.verbs import take
 from milepost.records import Job, TakenJob
 from tests.integration.queue.conftest import OpenSession
 from tests.integration.queue.jobs import column, status, statuses
 
 # One call, one statement of arrays, COPY.
 COUNTS = [1, 3, COPY_FROM]
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -146,6 +147,8 @@ BAD_JOBS = {
     "max_attempts": Job("c", max_attempts=0),
     "unique_key": Job("c", unique_key=""),
     "keep_for": Job("c", keep_for=timedelta(0)),
+    "keep_for of a kind": Job("c", keep_for=60),  # type: ignore[arg-type]
+    "unique_for of a kind": Job("c", unique_key="k", unique_for=1.5),  # type: ignore[arg-type]
 }
 
 
@@ -160,6 +163,17 @@ def test_a_bad_job_is_refused_before_anything_is_sent(
         assert refused.value.field == case.split("'")[0].split()[0]
         put(conn, Job("c"))
     assert statuses(conn) == {"ready": 1}
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_what_is_not_a_job_is_refused_by_its_name(conn: Connection, count: int) -> None:
+    others = [{"channel": "c"}, "c", TakenJob(1, "c", 1, 0, 1, 0, LONG_AGO, b"", None, None, False)]
+    for other in others:
+        with pytest.raises(TypeError, match=f"{type(other).__name__}, expected a milepost.Job"):
+            put(conn, *(Job("c") for _ in range(count - 1)), other)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="Pass the psycopg connection first"):
+        put(*(Job("c") for _ in range(count)))  # type: ignore[call-overload]
+    assert not statuses(conn)
 
 
 @pytest.mark.parametrize("count", COUNTS)

@@ -11,11 +11,12 @@ import pytest
 
 from milepost.db import Connection, one
 from milepost.queue import Policy, policies, put, set_channel
-from milepost.queue.take import cancel, complete, heartbeat, take, take_from
+from milepost.queue.verbs import take, take_from
 from milepost.records import Job, Verdict
 from tests.integration.queue.conftest import OpenSession
 from tests.integration.queue.jobs import duties_due, expire, running, status, statuses
 from tests.integration.queue.sabotage import take_out
+from tests.integration.queue.verbs import cancel, complete, heartbeat
 from tests.waiting import wait_until
 
 PATIENCE_SECONDS = 30.0

@@ -10,8 +10,8 @@ import pytest
 from milepost.db import Connection, one
 from milepost.errors import UnsafeTake
 from milepost.queue import Policy, Taker, put, set_channel
-from milepost.queue.rotation import Rotation
-from milepost.queue.take import complete, take, take_from
+from milepost.queue.verbs import complete, take, take_from
+from milepost.queue.worker.rotation import Rotation
 from milepost.records import Job
 from tests.integration.queue.conftest import OpenSession
 from tests.integration.queue.jobs import expire, statuses
@@ -149,13 +149,14 @@ def test_a_taker_serves_every_channel_in_its_turn(conn: Connection) -> None:
         assert left.fetchall() == [(10 - number,)]
 
 
-def test_hints_do_not_look_before_the_head(conn: Connection) -> None:
+def test_before_the_head_only_more_urgent_jobs_are_looked_for(conn: Connection) -> None:
     ids = put(conn, *(Job("c", n) for n in range(10)))
     *_, last = take(conn, 3)
     sooner, later = put(conn, Job("c", priority=-1), Job("c"))
     heads = {"c": (0, last.run_at, last.id), "empty": (0, last.run_at, 1)}
-    assert [job.id for job in take_from(conn, heads, 100)] == [*ids[3:], later]
-    assert [job.id for job in take(conn, 100)] == [sooner]
+    (before,) = put(conn, Job("c", run_at=last.run_at - timedelta(hours=1)))
+    assert [job.id for job in take_from(conn, heads, 100)] == [sooner, *ids[3:], later]
+    assert [job.id for job in take(conn, 100)] == [before]
 
 
 def test_the_duties_may_be_left_to_the_next_take(conn: Connection) -> None:

@@ -10,10 +10,11 @@ import pytest
 
 from milepost.db import Connection
 from milepost.queue import put
-from milepost.queue.take import cancel, complete, defer, fail, retry, take
+from milepost.queue.verbs import take
 from milepost.records import Job, Verdict
 from tests.integration.queue.conftest import OpenSession
 from tests.integration.queue.jobs import column, status, statuses
+from tests.integration.queue.verbs import cancel, complete, defer, fail, retry
 from tests.waiting import wait_until
 
 KEYED = Job("c", unique_key="k")

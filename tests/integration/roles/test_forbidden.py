@@ -26,7 +26,10 @@ PAUSE = (
     "update milepost.processors set is_paused = true",
     "update milepost.pipelines set is_paused = true",
 )
-POLICY = ("select milepost.set_channel('c', 1)", "select milepost.pause_channel('c')")
+POLICY = (
+    "select milepost.set_channel('c', 1)", "select milepost.pause_channel('c')",
+    "select milepost.unset_channel('c')", "delete from milepost.channels",
+)  # fmt: skip
 LETTERS = "select data from milepost.dead_letters"
 CONTENT = "select content from milepost.jobs"
 # What nobody may do whom the owner has not made an owner.
@@ -44,7 +47,6 @@ OWNERS = (
     "update milepost.log set removed_position = 5",
     "update milepost.applied_migrations set number = 1",
     "insert into milepost.applied_migrations (number, name) values (9999, 'later')",
-    "delete from milepost.channels",
     "truncate milepost.jobs",
     "truncate milepost.checkpoints",
     "drop table milepost.inbox",
@@ -66,6 +68,8 @@ FORBIDDEN: dict[Activity, tuple[str, ...]] = {
         READ_DATA, APPEND, TAKE, *STORE, *PAUSE, *POLICY, LETTERS, CONTENT, RESET, *CREATE,
         "update milepost.jobs set content = ''", "delete from milepost.jobs",
         "select state from milepost.jobs", "select max_concurrency from milepost.channels",
+        "select content from milepost.job_replacements",
+        "update milepost.job_dependencies set on_dead = 'run'", "select milepost.tend_followers()",
     ),
     "process": (
         APPEND, PUT, TAKE, *PAUSE, *POLICY, CONTENT, RESET, *CREATE,
@@ -82,6 +86,7 @@ FORBIDDEN: dict[Activity, tuple[str, ...]] = {
         "update milepost.jobs set channel = 'other'", "update milepost.jobs set max_attempts = 9",
         "select last_error from milepost.processors", "select setval('milepost.jobs_id_seq', 1)",
         "insert into milepost.channels (name) values ('c')",
+        "select milepost.set_upkeep('c', '1 day')",
     ),
     "pipeline": (
         APPEND, PUT, TAKE, PAUSE[0], *POLICY, LETTERS, CONTENT, RESET,
@@ -139,7 +144,9 @@ def test_the_owner_may_do_what_others_are_refused(conn: Connection) -> None:
 
 
 DEFINERS = "select proname from pg_proc where prosecdef and pronamespace = 'milepost'::regnamespace"
-# Each tells positions, or refuses something; none writes for its caller but who the log belongs to.
+# Each tells positions, or refuses something; none writes for its caller but who the log belongs to,
+# and replace_job, a trigger that only an insert into job_replacements calls,
+# and join_families the rows of channels that families and jobs call for.
 # One that is added must be thought about: it runs with the owner's rights, and by default for
 # everybody who sees the schema.
 KNOWN_DEFINERS: dict[LogOrder, set[str]] = {
@@ -149,15 +156,19 @@ KNOWN_DEFINERS: dict[LogOrder, set[str]] = {
         "before_append",
         "horizon",
         "is_held",
+        "join_families",
         "last_position",
         "refuse_foreign_rows",
+        "replace_job",
     },
     "transaction": {
         "append_floor",
         "appended_since",
         "before_append",
         "horizon",
+        "join_families",
         "last_position",
+        "replace_job",
     },
 }
 

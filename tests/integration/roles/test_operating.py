@@ -6,11 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from milepost import Job, Message, Milepost, RecordedMessage, Retry
+from milepost import Job, Message, Milepost, RecordedMessage, Repeat, Retry
 from milepost.db import Connection
 from milepost.errors import HandlerFailed
+from milepost.queue.schedules import Schedule, register
 from tests.integration.cli.command import Cli, Result
-from tests.roles import Roles
+from tests.roles import Roles, role_of
 
 LOOKING = [
     ["status"],
@@ -19,6 +20,7 @@ LOOKING = [
     ["processors", "segments", "cut"],
     ["pipelines"],
     ["channels"],
+    ["schedules"],
     ["queue"],
 ]
 
@@ -40,6 +42,7 @@ def busy(mp: Milepost, conn: Connection) -> None:
     mp.processor("parking", retry=Retry(limit=0), on_failure="park")(refuse_bad).run("caught_up")
     mp.processor("cut", types=["Good"], segments=2)(refuse_bad).run("caught_up")
     mp.append(conn, good)
+    register(conn, Schedule("nightly", Repeat(timedelta(days=1)), Job("reports")), mp.schema)
     mp.set_channel("limited", max_concurrency=2)
     mp.put(conn, *(Job("limited", "content", keep_for=timedelta(hours=1)) for _ in range(6)))
     conn.execute("select milepost.take(3, interval '1 hour', 'limited')")
@@ -158,6 +161,23 @@ def test_an_operator_looks_after_the_queue(roles: Roles, conn: Connection) -> No
     assert cli.run("doctor").code == 1
     result = cli.run("doctor", "--repair", "--json")
     assert result.document()["queue_faults"] == [], result
+
+
+@pytest.mark.parametrize("order", ["append"])
+def test_an_operator_pauses_and_removes_schedules(
+    roles: Roles, mp: Milepost, conn: Connection
+) -> None:
+    """To run one now is to put a job, which is another activity."""
+    register(conn, Schedule("hourly", Repeat(timedelta(hours=1)), Job("reports")), mp.schema)
+    url = roles.make("operate")
+    cli = Cli(url)
+    done(cli, "schedules", "pause", "hourly")
+    done(cli, "schedules", "resume", "hourly")
+    refused = cli.run("schedules", "run", "hourly")
+    assert (refused.code, "--to put --apply" in refused.stderr) == (1, True), refused
+    mp.grant(role_of(url), "put")
+    done(cli, "schedules", "run", "hourly")
+    done(cli, "schedules", "remove", "hourly", "--yes")
 
 
 @pytest.mark.parametrize("order", ["append"])

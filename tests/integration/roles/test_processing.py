@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
+from threading import Event
 
 import pytest
 
 from milepost import Message, Milepost, Position, RecordedMessage, Retry
 from milepost.db import AsyncConnection, Connection
 from milepost.errors import HandlerFailed
-from milepost.processors import dead_letters, report, session
-from milepost.processors.inbox import Inbox
-from milepost.processors.segmented import operator
-from tests.integration.processors.parking.picky import TABLE, Picky, Table
+from milepost.processors.deliver.inbox import Inbox
+from milepost.processors.segments import operations
+from milepost.processors.set_aside import dead_letters
+from milepost.runtime import Timing
 from tests.integration.processors.running import running
+from tests.integration.processors.set_aside.picky import TABLE, Picky, Table
 from tests.roles import Roles
 from tests.waiting import wait_until
 
@@ -41,9 +44,8 @@ def processing(url_to_process: str) -> Milepost:
 
 
 @pytest.fixture
-def quick_orders(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "ORDERS_SECONDS", 0.05)
-    monkeypatch.setattr(session, "ORDERS_SECONDS", 0.05)
+def timing() -> Timing:
+    return Timing(orders_seconds=0.05)
 
 
 def test_a_plain_processor(processing: Milepost, table: Table) -> None:
@@ -86,8 +88,8 @@ def test_an_at_least_once_processor_with_an_inbox(processing: Milepost, table: T
     last = table.append(("a", 1), ("b", 2))[-1]
     handle.run("caught_up")
     assert seen == [1, 2]
-    with processing.connect() as conn:
-        inbox = Inbox(handle.definition.options.key, conn, SCHEMA, keep_seconds=0)
+    with closing(handle.runtime.connections.lease("inbox", Event())) as lease:
+        inbox = Inbox(handle.definition.options.key, lease, SCHEMA, keep_seconds=0)
         assert inbox.prune(last) == 2
 
 
@@ -105,7 +107,6 @@ def test_a_concurrent_processor_sets_aside_what_fails(processing: Milepost, tabl
     assert [letter.key for letter in dead_letters.list_dead_letters(table.conn, SCHEMA)] == ["bad"]
 
 
-@pytest.mark.usefixtures("quick_orders")
 @pytest.mark.parametrize("segments", [None, 2])
 def test_dead_letters_are_set_aside_and_retried(
     url_to_process: str, processing: Milepost, table: Table, segments: int | None
@@ -125,7 +126,6 @@ def test_dead_letters_are_set_aside_and_retried(
     assert ("bad", 2) in table.seen()
 
 
-@pytest.mark.usefixtures("quick_orders")
 @pytest.mark.parametrize("segments", [None, 2])
 def test_keys_are_parked_and_retried(
     url_to_process: str, processing: Milepost, table: Table, segments: int | None
@@ -165,8 +165,8 @@ def test_segments_are_shared_split_merged_and_replayed(processing: Milepost, tab
     key = cut.definition.options.key
     with running(cut, cut):
         wait_until(lambda: instances() == 2 and len(table.seen()) == 20)
-        operator.merge(table.mp.connect, SCHEMA, key)
-        operator.split(table.mp.connect, SCHEMA, key)
+        operations.merge(table.mp.connect, SCHEMA, key)
+        operations.split(table.mp.connect, SCHEMA, key)
         table.append(*((f"k{n}", n) for n in range(20, 40)))
         wait_until(lambda: len(table.seen()) == 40)
         with table.mp.connect() as tx:

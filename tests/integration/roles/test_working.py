@@ -5,15 +5,20 @@ from __future__ import annotations
 import threading
 from datetime import timedelta
 
+import psycopg
 import pytest
 
-from milepost import Cancel, Defer, Job, Milepost, Repeat, TakenJob
+from milepost import Cancel, Defer, Job, Milepost, Rate, Repeat, TakenJob
 from milepost.db import Connection
-from milepost.errors import ChannelFull
-from milepost.queue import rates
-from milepost.queue.schedules import CHANNEL
+from milepost.errors import ChannelFull, JobFailed
+from milepost.queue.worker import rates
 from milepost.sql import LogOrder
-from tests.integration.queue.working import working
+from tests.integration.queue.schedules.previous_release import (
+    make_old_due,
+    old_jobs,
+    old_register,
+)
+from tests.integration.queue.worker.working import working
 from tests.roles import Roles
 from tests.waiting import wait_until
 
@@ -26,6 +31,7 @@ def order() -> LogOrder:
 
 def test_a_producer_puts_in_every_way(roles: Roles, mp: Milepost, conn: Connection) -> None:
     mp.set_channel("small", max_size=1)
+    mp.set_channel("sized.*", max_size=5_000)
     producer = Milepost(roles.make("put"))
     with producer.connect() as own:
         (first,) = producer.put(own, Job("a", 1, unique_key="once", keep_for=timedelta(hours=1)))
@@ -33,11 +39,74 @@ def test_a_producer_puts_in_every_way(roles: Roles, mp: Milepost, conn: Connecti
         producer.put(own, *(Job("b", n, run_at=timedelta(seconds=60)) for n in range(3)))
         producer.put(own, *(Job("c", n) for n in range(300)))
         producer.put(own, *(Job("d", n, priority=2, state={"s": 1}) for n in range(300)))
+        assert producer.put(own, Job("a", 3, unique_key="once", replace=True)) == [first]
+        again = Job("e", unique_key="again", unique_for=timedelta(hours=1))
+        (later,) = producer.put(own, again)
+        producer.put_group(own, [Job("f"), Job("f", after=[first, later])], Job("f"))
         producer.put(own, Job("small"))
         with pytest.raises(ChannelFull):
             producer.put(own, Job("small"))
+        producer.put(own, *(Job("sized.a", n) for n in range(1_000)))
+        for _ in range(2):  # with a count that is stored, and by that
+            producer.put(own, Job("sized.a"))
     counts = conn.execute("select channel, count(*) from milepost.jobs group by 1 order by 1")
-    assert counts.fetchall() == [("a", 1), ("b", 3), ("c", 300), ("d", 300), ("small", 1)]
+    found = [("a", 1), ("b", 3), ("c", 300), ("d", 300), ("e", 1), ("f", 3)]
+    found += [("sized.a", 1_002), ("small", 1)]
+    assert counts.fetchall() == found
+    complete_all(conn, "e")
+    conn.execute("update milepost.jobs set finished_at = now() - unique_for where channel = 'e'")
+    with producer.connect() as own:
+        assert producer.put(own, again) != [later]
+
+
+def complete_all(conn: Connection, channel: str) -> None:
+    conn.execute(
+        "select milepost.complete(array_agg(id), array_agg(attempt)) "
+        "from milepost.take(100, pattern => %s)",
+        [channel],
+    )
+
+
+def test_a_worker_releases_jobs_that_wait_for_others(
+    roles: Roles, mp: Milepost, conn: Connection
+) -> None:
+    worker = Milepost(roles.make("work"))
+    mp.set_upkeep("*", ageing=timedelta(microseconds=1), keep_dead_for=timedelta(microseconds=1))
+    calls: list[object] = []
+
+    @worker.worker("work", retry={ValueError: None})
+    def work(job: TakenJob) -> None:
+        calls.append(job.content)
+        if job.content == "fail":
+            raise ValueError("a bad job")
+
+    (bad,) = mp.put(conn, Job("work", "fail", priority=3))
+    mp.put(conn, Job("work", "never", after=[bad], on_dead="cancel"))
+    mp.put_group(conn, [Job("work", 1), Job("work", 2)], Job("work", "last", unique_key="k"))
+    work.run("drained")
+    assert sorted(map(str, calls)) == ["1", "2", "fail", "last"]
+
+    def is_purged() -> bool:
+        work.run("drained")
+        return not conn.execute("select from milepost.jobs").fetchall()
+
+    wait_until(is_purged)
+
+
+def test_a_producer_waits_for_the_result_of_its_task(roles: Roles) -> None:
+    producer, worker = Milepost(roles.make("put")), Milepost(roles.make("work"))
+    for application in (producer, worker):
+
+        @application.task(keep_for=timedelta(hours=1), max_attempts=1)
+        def add(a: int) -> int:
+            return 10 // a
+
+        with producer.connect() as own:
+            handle, broken = add.put(own, 5), add.put(own, 0)
+    worker.workers["tasks"].run("drained")
+    assert handle.wait() == producer.result(handle.id) == 2
+    with pytest.raises(JobFailed, match="ZeroDivisionError"):
+        producer.result(broken.id)
 
 
 @pytest.mark.parametrize("is_listening", [True, False])
@@ -104,6 +173,25 @@ def test_a_worker_keeps_the_limits_of_channels(
     assert row.fetchone() == (True, 1)
 
 
+def test_a_worker_keeps_the_limits_of_families(
+    roles: Roles, mp: Milepost, conn: Connection
+) -> None:
+    """The rows of new channels are added for it; it may not add any itself."""
+    rate = Rate(1_000, burst=2)
+    mp.set_channel("tenant.*", max_concurrency=1, max_concurrency_total=2, rate=rate)
+    mp.put(conn, *(Job(f"tenant.{n % 3}", n) for n in range(9)))
+    worker, seen = Milepost(roles.make("work")), []
+
+    @worker.worker("tenant.*", concurrency=3)
+    def work(job: TakenJob) -> None:
+        seen.append(job.content)
+
+    work.run("drained")
+    assert sorted(seen) == list(range(9))
+    rows = conn.execute("select name from milepost.channels order by name").fetchall()
+    assert [name for (name,) in rows] == ["tenant.*", "tenant.0", "tenant.1", "tenant.2"]
+
+
 def test_a_worker_beats_reports_its_rate_and_recovers_what_others_lost(
     roles: Roles, mp: Milepost, conn: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,5 +230,33 @@ def test_a_scheduler_registers_changes_and_ticks(
 
     tick("first")
     tick("second")
-    rows = conn.execute("select unique_key from milepost.jobs where channel = %s", [CHANNEL])
-    assert rows.fetchall() == [("often",)]
+    assert conn.execute("select name from milepost.schedules").fetchall() == [("often",)]
+
+
+def test_a_scheduler_notes_failures_and_takes_over_from_the_previous_release(
+    roles: Roles, mp: Milepost, conn: Connection
+) -> None:
+    mp.set_channel("full", max_size=1)
+    mp.put(conn, Job("full"))
+    application = Milepost(roles.make("work"))
+    application.schedule("often", Repeat(timedelta(milliseconds=50)), Job("full"))
+    old_register(conn, name="old")
+    make_old_due(conn, 60)
+    with working(*application.members()):
+        failing = "select from milepost.schedules where name = 'often' and failures > 0"
+        wait_until(lambda: conn.execute(failing).fetchone() is not None)
+        ticked = "select from milepost.schedules where name = 'old' and last_job_id is not null"
+        wait_until(lambda: conn.execute(ticked).fetchone() is not None)
+
+
+@pytest.mark.parametrize("is_granted", [True, False])
+def test_a_worker_of_the_previous_release_registers_before_and_after_the_grant(
+    roles: Roles, mp: Milepost, conn: Connection, is_granted: bool
+) -> None:
+    """Its privileges come from the previous release, until they are granted again."""
+    url = roles.make("work")
+    if not is_granted:
+        roles.run("revoke all on table milepost.schedules from {}", url)
+    with psycopg.connect(url, autocommit=True) as own:
+        old_register(own)
+    assert len(old_jobs(conn)) == 1

@@ -20,9 +20,9 @@ from pyspark.sql import functions as f
 
 from milepost import Append, Milepost, RecordedMessage, Upsert
 from milepost.db import Connection
-from milepost.pipeline.session import spark_session
 from milepost.pipeline.settings import SparkSettings, spark_settings
-from milepost.pipeline.staging import CHUNK_BYTES
+from milepost.pipeline.spark import spark_session
+from milepost.pipeline.write.staging import CHUNK_BYTES
 from tests.pipeline.cluster.driver import ANSWER
 from tests.pipeline.cluster.gate import Gate
 from tests.pipeline.cluster.orders import BATCH, HANDLED, PARTITIONS, SEEN, SPENDING, TOPIC

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from milepost.db import Connection
-from milepost.pipeline.columns import ATTEMPT
 from milepost.pipeline.names import TURNS, staging_name
+from milepost.pipeline.write.column_types import ATTEMPT
 from tests.pipeline.cluster.daemon import kill
 from tests.pipeline.cluster.driver import SPECULATION, ends_well, started
 from tests.pipeline.cluster.gate import Gate

@@ -5,20 +5,12 @@ from dataclasses import replace
 import pytest
 
 from milepost import Position
-from milepost.cli.doctor import as_document, check_document, holder_lines, people
+from milepost.cli.commands.doctor import as_document, check_document, holder_lines, people
 from milepost.health import Check, Limits
 from milepost.health.describe import log_checks
 from milepost.log import Horizon
-from milepost.log.diagnosis import (
-    Contents,
-    Diagnosis,
-    Holder,
-    LockSession,
-    Problem,
-    Server,
-    Unseen,
-    without_ending,
-)
+from milepost.log.diagnose import without_ending
+from milepost.log.diagnosis import Contents, Diagnosis, Holder, LockSession, Problem, Server
 
 SERVER = Server("18.4", "shop", "me", is_standby=False, is_notifying=True, sees_all_sessions=True)
 HELD = Horizon(Position(0, 42), is_held=True)
@@ -82,7 +74,8 @@ def test_an_appender_that_commits_as_it_is_looked_at_holds_nothing() -> None:
 
 
 def test_what_could_not_be_seen_is_unknown_in_its_area() -> None:
-    unseen = (Unseen("log", "permission denied for table messages", "grant it"),)
+    denied = "Could not check: permission denied for table messages"
+    unseen = (Problem("log", denied, "grant it", is_unknown=True),)
     diagnosis = replace(HEALTHY, contents=None, unseen=unseen)
     states = {check.name: check.state for check in log_checks(diagnosis, Limits())}
     assert (states["log"], states["horizon"]) == ("unknown", "ok")
@@ -95,7 +88,7 @@ def test_who_waits_for_a_lock_for_too_long_is_a_problem_of_who_blocks(
     diagnosis = replace(HEALTHY, locks=(WAITING, IDLE))
     assert areas(diagnosis, warn_seconds) == expected
     for problem in diagnosis.problems(warn_seconds):
-        assert problem.remedy == "let that end, or: select pg_terminate_backend(71)"
+        assert problem.remedy == "wait for them, or: select pg_terminate_backend(71)"
 
 
 def test_who_blocks_is_listed_before_who_waits() -> None:

@@ -7,10 +7,10 @@ from uuid import UUID
 import pytest
 
 from milepost import Message, Position, RecordedMessage
-from milepost.cli.message_lines import Defaults, line_from, message_from
+from milepost.cli.message_lines import line_from, message_from
 from milepost.errors import InvalidMessage
 
-NONE = Defaults()
+NONE: dict[str, str] = {}
 ID = UUID("00000000-0000-4000-8000-000000000001")
 
 
@@ -32,12 +32,12 @@ def test_what_is_written_is_what_is_read() -> None:
     assert b"2025-12-31T22:00:00+00:00" in line
     assert datetime.fromisoformat(json.loads(line)["recorded_at"]).tzinfo == UTC
     # The key of a line that says null is none, whatever the default.
-    message = message_from(line, Defaults("X", "x", "x"))
+    message = message_from(line, {"type": "X", "topic": "x", "key": "x"})
     assert message == Message("T", recorded.data, key=None, topic="t", metadata={"m": 1}, id=ID)
 
 
 def test_defaults_are_for_what_is_absent() -> None:
-    message = message_from(b'{"data": 1}', Defaults("T", "t", "k"))
+    message = message_from(b'{"data": 1}', {"type": "T", "topic": "t", "key": "k"})
     assert (message.type, message.topic, message.key) == ("T", "t", "k")
     assert message_from(b'{"type": "T", "data": 1}', NONE).topic == "default"
 

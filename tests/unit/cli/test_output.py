@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from milepost.cli.output import count, duration, shortened
+from milepost.cli.output import shortened
+from milepost.words import count, duration
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from milepost import Position, Segment
-from milepost.cli.read import parse_segment, parse_start
+from milepost.cli.commands.read import parse_segment, parse_start
 
 
 def test_a_start_is_a_word_a_position_or_a_time() -> None:

@@ -12,7 +12,7 @@ from milepost.errors import EmbeddedError
 
 def test_data_of_another_version_say_so_and_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "PG_VERSION").write_text("16\n")
-    with pytest.raises(EmbeddedError, match=r"made by PostgreSQL 16.*open it with version 16"):
+    with pytest.raises(EmbeddedError, match=r"created by PostgreSQL 16.*open it with version 16"):
         cluster.require_version(tmp_path, 18)
 
 
@@ -22,13 +22,13 @@ def test_data_of_the_same_version_are_accepted(tmp_path: Path) -> None:
 
 
 def test_a_directory_without_a_version_is_no_cluster(tmp_path: Path) -> None:
-    with pytest.raises(EmbeddedError, match="not a PostgreSQL data directory"):
+    with pytest.raises(EmbeddedError, match="not a readable PostgreSQL data directory"):
         cluster.require_version(tmp_path, 18)
 
 
 def test_a_link_to_lost_data_is_an_error_not_an_empty_database(tmp_path: Path) -> None:
     (tmp_path / "postgres").symlink_to(tmp_path / "lost")
-    with pytest.raises(EmbeddedError, match="lost, which is gone"):
+    with pytest.raises(EmbeddedError, match="lost, which does not exist"):
         cluster.find(tmp_path)
 
 

@@ -102,7 +102,7 @@ def test_unclaimed_segments_are_told_for_each_processor() -> None:
     check = claims_check([CLAIM, replace(CLAIM, segment=5)], Limits())
     (problem,) = check.problems
     assert problem.what == (
-        "Processor 'billing': nobody has claimed segments 3, 5, with 2 running instances"
+        "Processor 'billing': no instance has claimed segments 3, 5, with 2 running instances"
     )
     assert "milepost processors segments billing" in problem.remedy
     assert claims_check([CLAIM], Limits(ignored=frozenset({"billing"}))).state == "ok"

@@ -38,6 +38,6 @@ def test_the_disk_and_dead_rows_have_limits() -> None:
     assert disk_check(tables, "milepost", Limits()).detail == "4.0 GB, 100 dead rows"
     assert disk_check(tables, "milepost", Limits(disk_gb=4, dead_rows=100)).state == "ok"
     full = disk_check(tables, "milepost", Limits(disk_gb=3.9)).problems
-    assert "takes 4.0 GB, more than 3.9 GB (messages 3.0 GB, jobs 1.0 GB)" in full[0].what
+    assert "uses 4.0 GB, more than 3.9 GB (messages 3.0 GB, jobs 1.0 GB)" in full[0].what
     bloated = disk_check(tables, "milepost", Limits(dead_rows=99)).problems
     assert bloated[0].remedy.startswith("vacuum (verbose) milepost.jobs")

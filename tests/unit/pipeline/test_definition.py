@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from milepost import Append, Files, ToLog
-from milepost.pipeline.definition import PipelineOptions
+from milepost.pipeline.definition import AVAILABLE_NOW, PipelineOptions
+from milepost.runtime import Until
 
 
 @pytest.mark.parametrize(
@@ -19,6 +20,8 @@ from milepost.pipeline.definition import PipelineOptions
         ({"partitions": 0}, "partitions is 0"),
         ({"output_mode": "complete"}, "expected update or append"),
         ({"topics": "orders"}, "expected a list"),
+        ({"topics": []}, r"topics is \[\]: expected a list of names, or None"),
+        ({"types": ["Placed", ""]}, "types is .*: expected a list of names"),
         ({"sink": Append("t" * 60)}, "shorter"),
     ],
 )
@@ -32,3 +35,11 @@ def test_what_keeps_state_outside_of_postgresql() -> None:
     assert not PipelineOptions("p", ToLog("t")).keeps_state
     assert PipelineOptions("p", ToLog("t"), stateful=True).keeps_state
     assert PipelineOptions("p", Files("out")).keeps_state
+
+
+@pytest.mark.parametrize(
+    ("until", "ends"), [("stopped", False), ("caught_up", True), ("drained", True)]
+)
+def test_it_ends_when_it_has_caught_up_if_the_run_ends_by_itself(until: Until, ends: bool) -> None:
+    assert PipelineOptions("p", Append("t")).ends(until) is ends
+    assert PipelineOptions("p", Append("t"), trigger=AVAILABLE_NOW).ends(until)

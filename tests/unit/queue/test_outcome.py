@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from milepost.errors import InvalidJob
+from milepost.errors import LONGEST_ERROR, InvalidResult
+from milepost.queue.definition import WorkerOptions
 from milepost.queue.outcome import (
     DEFAULT_RETRY,
     Cancel,
@@ -29,8 +31,13 @@ def job(*, failures: int = 0, is_kept: bool = False) -> TakenJob:
 def test_a_result_is_encoded_only_for_a_job_that_is_kept() -> None:
     assert ending_of_return(job(), object()).result is None
     assert ending_of_return(job(is_kept=True), {"a": 1}).result == b'{"a":1}'
-    with pytest.raises(InvalidJob, match="result"):
+    with pytest.raises(InvalidResult, match="Job 1 ran, and its result cannot be stored") as raised:
         ending_of_return(job(is_kept=True), object())
+    assert ending_of_error(job(), raised.value, Retry(), 0.0).is_final
+    with pytest.raises(InvalidResult, match="its state cannot be stored"):
+        ending_of_return(job(), Defer(state=object()))
+    raised_state = ending_of_error(job(), Defer(state=object()), Retry(), 0.0)
+    assert (raised_state.kind, raised_state.is_final) == (Kind.FAIL, True)
 
 
 def test_defer_and_cancel_mean_the_same_returned_and_raised() -> None:
@@ -39,6 +46,30 @@ def test_defer_and_cancel_mean_the_same_returned_and_raised() -> None:
             assert (ending.kind, ending.until, ending.state) == (Kind.DEFER, defer.until, b"1")
     assert ending_of_return(job(), Cancel()).kind is Kind.CANCEL
     assert ending_of_error(job(), Cancel("why"), {}, 0.0).error == "why"
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+def test_an_error_whose_message_cannot_be_read_is_described() -> None:
+    ending = ending_of_error(job(), Mute(), Retry(), 0.0)
+    assert ending.error == "Mute: (its __str__ raised ValueError)"
+
+
+def test_the_error_of_a_job_is_bounded() -> None:
+    text = "x" * 1_000_000
+    for error in (ValueError(text), Cancel(text)):
+        ending = ending_of_error(job(), error, Retry(), 0.0)
+        assert len(ending.error or "") < LONGEST_ERROR + 100
+        assert (ending.error or "").endswith("(1000000 characters)")
+
+
+@pytest.mark.parametrize("policy", [3, None, {ValueError: 3}, {"ValueError": Retry()}])
+def test_a_retry_that_is_none_is_refused_when_the_worker_is_made(policy: Any) -> None:
+    with pytest.raises(TypeError, match="retry"):
+        WorkerOptions("emails", retry=policy)
 
 
 def test_an_error_of_a_cancelled_job_ends_it() -> None:

@@ -1,8 +1,8 @@
--- Append one message in the caller's transaction; answers with its position. Data and metadata are
--- JSON, kept as it was written. One function for each type that SQL people have their JSON in. An
--- untyped literal means text, the preferred type, whatever the others take (docs/decisions/0018).
+-- Append one message in the caller's transaction; returns its position. Data and metadata are JSON,
+-- stored as written. There is one function for each SQL type that JSON may have. An untyped literal
+-- is text, the preferred type, whatever types the others accept (docs/decisions/0018).
 --
--- What RETURNING asks for is no column: an appender needs no right but INSERT (last_position.sql).
+-- RETURNING uses no column: an appender needs no privilege other than INSERT (last_position.sql).
 create or replace function {schema}.append(
   type text,
   data json,
@@ -27,7 +27,7 @@ begin
 end;
 $$;
 
--- What is not JSON is refused here.
+-- Refuses text that is not JSON.
 create or replace function {schema}.append(
   type text,
   data text,

@@ -1,6 +1,6 @@
 -- Append many messages in the caller's transaction, in the order of a JSON array of objects
--- {"type", "data", "key", "topic", "metadata", "id"}; all but type and data may be left out.
--- Answers with the positions, in the same order. RETURNING and the types of JSON: as in append().
+-- {"type", "data", "key", "topic", "metadata", "id"}; all but type and data are optional. Returns
+-- the positions, in the same order. RETURNING and the types of JSON: as in append().
 create or replace function {schema}.append_many(messages json)
 returns setof {schema}.position
 language plpgsql volatile as $$
@@ -10,7 +10,7 @@ begin
   with given as materialized (
     select
       element.ordinality, message.id, message.topic, message.key, message.type, message.metadata,
-      element.body -> 'data' as data  -- as a record's field, a JSON null would be an SQL null
+      element.body -> 'data' as data  -- in a record, a JSON null would become an SQL null
     from json_array_elements(append_many.messages) with ordinality as element (body, ordinality)
     cross join lateral json_to_record(element.body) as message (
       id uuid, topic text, key text, type text, metadata json
@@ -33,7 +33,7 @@ begin
 end;
 $$;
 
--- What is not JSON is refused here.
+-- Refuses text that is not JSON.
 create or replace function {schema}.append_many(messages text)
 returns setof {schema}.position
 language plpgsql volatile as $$

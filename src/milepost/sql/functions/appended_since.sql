@@ -1,11 +1,11 @@
--- The positions above a floor of the messages with these ids, in order: what an appender asks who has
--- copied many, since COPY answers with nothing and the rows of others were drawn meanwhile.
+-- The positions above a floor of the messages with these ids, in order. An appender calls it after
+-- a COPY, which returns nothing, if others have drawn positions at the same time.
 --
--- SECURITY DEFINER: an appender needs no right to read. It learns nothing but where the messages are
--- whose ids it knows.
+-- SECURITY DEFINER: an appender needs no privilege to read. It learns only the positions of
+-- messages whose ids it knows.
 --
--- The server hashes the ids only if it knows them when it plans. With a plan for any ids it compares
--- every row with every id, 20,000 of each in a second.
+-- The server hashes the ids only if it knows them when it plans. With a generic plan it compares
+-- every row with every id, which takes a second for 20,000 of each.
 create or replace function {schema}.appended_since(floor {schema}.position, ids uuid[])
 returns setof {schema}.position
 language plpgsql volatile security definer

@@ -1,11 +1,12 @@
--- The channels that have jobs ready and may release one, in the order of their names after `after`
--- and then from the beginning, at most `max_count`: the rotation. Of those that begin with `prefix`.
+-- The channels that have ready jobs and may release one, in the order of their names after `after`
+-- and then from the beginning, at most `max_count`: the rotation. Only channels that start with
+-- `prefix`, and never reserved ones: a pattern matches what users put, not what is internal.
 --
--- One index descent a channel, and one for its policy; no further than is asked for, because nothing
--- here has to be read to its end. The full order by keeps the planner on jobs_ready whatever it
--- believes of an unanalysed table; the settings keep it from reading all policies. What is found is
--- a proposal: take_from() looks again under lock, from each channel's first job on, so that dead
--- entries before it are walked over once.
+-- One index descent per channel, and one for its policy. It stops when enough are found, because
+-- nothing here has to be read to its end. The complete order by keeps the planner on jobs_ready
+-- even if the table was not analysed; the settings prevent it from reading all policies. The result
+-- is a proposal: take_from() checks again under lock, from the first job of each channel on, so
+-- that dead index entries before it are skipped only once.
 create or replace function {schema}.channels_with_room(
   prefix text, after text, max_count integer
 ) returns table (channel text, head_priority smallint, head_run_at timestamptz, head_id bigint)
@@ -15,9 +16,18 @@ set enable_hashjoin = off set enable_mergejoin = off set enable_material = off
 as $$
 #variable_conflict use_column
 declare
-  -- A channel's name is not empty: without a prefix it begins with whatever there is.
+  -- The name of a channel is not empty: without a prefix, every name matches.
   prefix constant text collate "C" := channels_with_room.prefix;
   start constant text collate "C" := coalesce(channels_with_room.after, '');
+  -- None of their channels may release a job, also not one that has no row yet.
+  closed_families constant text[] := array(
+    select f.name
+    from {schema}.channels as f
+    left join lateral {schema}.running_of_families(array[f.name]) as counted
+      on f.max_concurrency_total is not null
+    where right(f.name, 1) = '*'
+      and (f.is_paused or f.max_concurrency_total <= counted.number)
+  );
 begin
   return query
   with recursive visited (channel, priority, run_at, id, is_second) as (
@@ -54,10 +64,24 @@ begin
   )
   select v.channel::text, v.priority, v.run_at, v.id
   from visited as v
-  left join {schema}.channels as c on c.name = v.channel
-  where c.name is null
+  left join {schema}.channel_policies() as c on c.name = v.channel collate "C"
+  where not starts_with(v.channel, 'milepost.') and (
+    c.name is null
+      and (
+        cardinality(closed_families) = 0
+        or not exists (
+          select from {schema}.family_of(v.channel) as f where f.family = any(closed_families)
+        )
+      )
     or not c.is_paused
       and (c.release_interval is null or c.next_release_at <= clock_timestamp())
+      and (
+        c.rate_count is null
+        or {schema}.rate_allows(
+          c.rate_count, c.rate_period, c.rate_burst, c.rate_at, clock_timestamp()
+        ) > 0
+      )
+      and (c.max_concurrency_total is null or c.family <> all(closed_families))
       and (
         c.max_concurrency is null
         or c.max_concurrency > (
@@ -65,6 +89,7 @@ begin
           where r.status = 'running' and r.channel = v.channel and r.taken >= c.oldest_running
         )
       )
+  )
   limit channels_with_room.max_count;
 end;
 $$;

@@ -1,5 +1,5 @@
--- Refuse to merge if not every row is there that the accepted attempts have staged: the server has
--- crashed since (staging is unlogged), or another driver has emptied the table.
+-- Refuse to merge if rows of the accepted attempts are missing: the server has crashed since they
+-- were staged (staging is unlogged), or another driver has emptied the table.
 create or replace function {schema}.check_staged(
   staging text, attempts bigint[], expected bigint
 ) returns void
@@ -12,7 +12,7 @@ begin
   if staged <> expected then
     raise exception '% rows of the batch are staged, but % were copied', staged, expected
       using errcode = 'MP042',
-      hint = 'The server crashed in between, or another driver emptied the table. Nothing was written; the batch is done again.';
+      hint = 'The server crashed in between, or another driver emptied the table. Nothing was written; the batch is repeated.';
   end if;
 end;
 $$;

@@ -1,10 +1,11 @@
--- Claim up to `max_count` free segments for an instance: those that nobody owns, whose claim has
--- expired by this server's clock, and that no operator wants for himself; of these `ids` only, if
--- some are given. Each gets a new epoch,
--- with its checkpoint, so that a former owner's next store is fenced.
+-- Claim up to `max_count` free segments for an instance: those that have no owner or whose claim
+-- has expired by this server's clock, and that no operator wants; only those in `ids`, if given.
+-- Each segment and its checkpoint get a new epoch, so that the next store of a former owner is
+-- fenced.
 --
--- SKIP LOCKED on both rows: another claimant has the segment in hand, or the former owner's batch
--- is still in flight and holds its checkpoint. Either is looked at again at the next beat.
+-- SKIP LOCKED on both rows: another claimant is claiming the segment, or a batch of the former
+-- owner is still in flight and has locked the checkpoint. Both are tried again at the next
+-- heartbeat.
 create or replace function {schema}.claim_segments(
   processor text,
   version integer,

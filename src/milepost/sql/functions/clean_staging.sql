@@ -1,5 +1,5 @@
--- Empty a staging table, unless somebody is using it: a task that Spark has given up may still be
--- copying, and nobody waits for it. Whether it is empty now.
+-- Empty a staging table, unless it is in use: a task that Spark has given up may still be copying,
+-- and nothing waits for it. Returns whether the table is empty now.
 create or replace function {schema}.clean_staging(name text) returns boolean
 language plpgsql volatile as $$
 begin

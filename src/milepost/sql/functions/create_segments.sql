@@ -1,8 +1,9 @@
--- Give a processor its segments, once: many instances may ask at the same moment, the first one's
--- number counts. They begin at `start`, or where the processor stands if it has run without
--- segments; whoever still runs it so is fenced by the new epoch. Answers how many were made.
+-- Create the segments of a processor, once: many instances may call it concurrently, and the number
+-- of the first one counts. They start at `start`, or at the processor's checkpoint if it has run
+-- without segments; an instance that still runs it without segments is fenced by the new epoch.
+-- Returns how many were created.
 --
--- The lock on the row in `processors` is what makes it once.
+-- The lock on the row in `processors` ensures that it happens once.
 create or replace function {schema}.create_segments(
   processor text, version integer, number integer, start {schema}.position
 ) returns integer

@@ -1,5 +1,6 @@
--- Make the table into which executors copy a pipeline's rows; anew if its columns have changed.
--- Unlogged: what is lost in a crash is staged again, and the merge counts what it finds.
+-- Create the table into which executors copy a pipeline's rows; it is created again if its columns
+-- have changed. Unlogged: rows that are lost in a crash are staged again, and the merge counts the
+-- rows it finds.
 create or replace function {schema}.create_staging(
   name text, columns text[], types text[]
 ) returns void
@@ -11,8 +12,8 @@ declare
   );
   found_columns text;
 begin
-  -- Before looking: a competitor may be making it at this moment, and of two who make one table at
-  -- once, "if not exists" fails in the second.
+  -- Before the check: a competitor may be creating it now, and if two sessions create the same
+  -- table concurrently, "if not exists" fails in the second.
   perform pg_advisory_xact_lock(hashtextextended('milepost.staging.{schema}.' || name, 0));
   found_columns := (
     select string_agg(format('%I %s', a.attname, format_type(a.atttypid, a.atttypmod)), ', ' order by a.attnum)

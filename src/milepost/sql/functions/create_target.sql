@@ -1,5 +1,5 @@
--- Make a pipeline's table. A part of each page is left free where rows are updated in place: no
--- index mentions what changes, so that an update stays within its page (HOT).
+-- Create a pipeline's table. If rows are updated in place, a part of each page is left free: no
+-- index contains the changing columns, so that an update stays within its page (HOT).
 create or replace function {schema}.create_target(
   target_schema text, table_name text, columns text[], types text[], key_columns text[]
 ) returns void

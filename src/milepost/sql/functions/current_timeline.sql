@@ -1,5 +1,6 @@
--- The timeline that the server writes, null on a standby. From the name of the file that it writes to:
--- the control file knows the one of the last checkpoint, which right after a promotion is the old one.
+-- The timeline that the server writes, null on a standby. Taken from the name of the file that it
+-- writes: the control file has the timeline of the last checkpoint, which is the old one right
+-- after a promotion.
 create or replace function {schema}.current_timeline() returns integer
 language sql volatile
 return case

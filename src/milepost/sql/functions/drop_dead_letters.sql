@@ -1,8 +1,8 @@
--- Forget dead letters for good. A parked key of which none is left flows again. Answers how many
--- there were.
+-- Delete dead letters. A parked key without any letters left is not parked any more. Returns how
+-- many were deleted.
 --
--- The keys are locked first, in one order: whoever adds letters to one of them, or retries one, is
--- waited for.
+-- The keys are locked first, in one order: this waits for sessions that add letters to one of them
+-- or retry one.
 create or replace function {schema}.drop_dead_letters(ids bigint[]) returns integer
 language plpgsql volatile as $$
 #variable_conflict use_column

@@ -1,6 +1,6 @@
--- Drop a version of a pipeline: its table, its staging, its checkpoint, its row. Answers dropped,
--- active (which is never dropped) or missing. Locks in the order of a swap. Whoever fills it finds
--- its checkpoint missing.
+-- Drop a version of a pipeline: its table, its staging, its checkpoint, its row. Returns dropped,
+-- active (the active version is never dropped) or missing. Locks in the order of a swap. A driver
+-- that fills the version finds its checkpoint missing.
 create or replace function {schema}.drop_pipeline(
   pipeline text, version integer, staging text
 ) returns text
@@ -24,7 +24,7 @@ begin
   if going.target_table is not null then
     execute format('drop table if exists %I.%I', going.target_schema, going.target_table);
   end if;
-  -- There may be more of them, for turns that are staged while the first is merged.
+  -- There may be several: a batch is staged while the previous one is merged.
   execute format(
     'drop table if exists {schema}.%I, {schema}.%I', staging, staging || '_b'
   );

@@ -1,4 +1,4 @@
--- A key that comes more than once among what the given attempts have staged, as text.
+-- A key that occurs more than once in what the given attempts have staged, as text.
 create or replace function {schema}.duplicate_key(
   staging text, key_columns text[], attempts bigint[]
 ) returns text

@@ -1,6 +1,6 @@
--- Say that attempts failed: each job waits for its delay and is then taken again, until it has
--- failed `max_attempts` times, or is given up at once (`finals`): then it is set aside as dead. A job
--- that was asked to stop ends here, as cancelled.
+-- Record failed attempts: each job waits for its delay and is then taken again. After
+-- `max_attempts` failures, or immediately if `finals` says so, it becomes dead. A job that was
+-- asked to stop ends here, as cancelled.
 create or replace function {schema}.fail(
   ids bigint[],
   attempts integer[],
@@ -12,12 +12,14 @@ create or replace function {schema}.fail(
 language plpgsql volatile
 set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
+set enable_material = off set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
   changed bigint[];
   changed_attempts integer[];
   changed_tokens bigint[];
+  followed bigint[];  -- ended, and others wait for them
 begin
   with asked as materialized (
     select
@@ -36,8 +38,10 @@ begin
         else 'ready'
       end::{schema}.job_status,
       failures = j.failures + 1,
-      run_at = clock_timestamp() + asked.delay,
-      last_error = asked.error,
+      crashes = 0,
+      run_at = {schema}.in_range(clock_timestamp() + asked.delay),
+      -- Python sends a bounded error; other callers may send a whole document.
+      last_error = left(asked.error, 11000),
       locked_until = null,
       finished_at = case
         when j.is_cancelled or asked.is_final or j.failures + 1 >= j.max_attempts
@@ -49,10 +53,15 @@ begin
     from asked
     where j.id = asked.id and j.attempt = asked.attempt
       and j.token is not distinct from asked.token and j.locked_until is not null
-    returning j.id, j.attempt, j.token
+    returning j.id, j.attempt, j.token, j.has_followers, j.finished_at
   )
-  select array_agg(id), array_agg(attempt), array_agg(token)
-  from failed into changed, changed_attempts, changed_tokens;
+  select
+    array_agg(id), array_agg(attempt), array_agg(token),
+    array_agg(id) filter (where has_followers and finished_at is not null)
+  from failed into changed, changed_attempts, changed_tokens, followed;
+  if followed is not null then
+    perform {schema}.note_endings(followed);
+  end if;
   return query
   select * from {schema}.verdicts(
     fail.ids, fail.attempts, fail.tokens, changed, changed_attempts, changed_tokens

@@ -1,5 +1,5 @@
--- Whether any key of a processor is parked. Volatile, so that it looks with a snapshot of its own:
--- called after a checkpoint was locked, it sees what the one who had the lock before has parked.
+-- Whether any key of a processor is parked. Volatile, so that it uses its own snapshot: called
+-- after a checkpoint was locked, it sees the keys that the previous lock holder has parked.
 create or replace function {schema}.has_parked(processor text, version integer) returns boolean
 language plpgsql volatile as $$
 begin

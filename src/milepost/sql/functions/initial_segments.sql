@@ -1,5 +1,5 @@
--- The segments with which a processor begins: ids 0 to n - 1, which together hold every key once.
--- Where n is no power of two, the first ones are split once more than the others.
+-- The segments with which a processor starts: ids 0 to n - 1, which together contain every key
+-- once. If n is not a power of two, the first ones are split once more than the others.
 create or replace function {schema}.initial_segments(number integer)
 returns table (id integer, mask integer)
 language sql immutable

@@ -1,6 +1,7 @@
--- Whether this server was promoted, or recovered to a point in time, since the log was its own. What
--- is newest may be lost then, and its positions would be given to other messages.
--- The control file, which takes as long as all the rest, is read only where the timelines differ.
+-- Whether this server was promoted, or recovered to a point in time, since the log was last
+-- adopted. The newest messages may be lost then, and their positions would be given to other
+-- messages. The control file, which takes as long as all the rest, is read only if the timelines
+-- differ.
 create or replace function {schema}.is_other_timeline() returns boolean
 language sql volatile
 return (

@@ -1,4 +1,4 @@
--- JSON as the bytes that jobs hold, as it was written; nulls stay.
+-- JSON as the bytes that jobs store, as written; nulls stay null.
 create or replace function {schema}.json_bytes(written json[]) returns bytea[]
 language sql stable strict
 return array(

@@ -1,6 +1,6 @@
--- The stable 32-bit hash of a message key: the first four bytes of the SHA-256 of its UTF-8
--- form, as an unsigned number. Python and Spark compute the same. No key hashes to 0, which
--- puts messages without a key into one fixed segment.
+-- The stable 32-bit hash of a message key: the first four bytes of the SHA-256 of its UTF-8 form,
+-- as an unsigned number. Python and Spark compute the same. The hash of a null key is 0, so that
+-- messages without a key are in one fixed segment.
 create or replace function {schema}.key_hash(key text) returns bigint
 language sql immutable parallel safe
 return case

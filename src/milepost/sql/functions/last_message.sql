@@ -1,11 +1,11 @@
--- The last message not above a position: where a reader may say that it has come to.
+-- The last message not above a position: what a reader may report as its position.
 --
--- What a rolled back transaction drew, from the sequence or as its id, is not durable: after a crash
--- of the server it is drawn once more, for a message that whoever had passed it would never see. A
--- message that is visible is durable, and so is every draw before it (before_append lets no
--- transaction that appends commit without waiting for the disk). Where the last ones were removed,
--- it is the last of those.
--- Volatile, to take a snapshot later than the caller's.
+-- Positions and transaction ids drawn by a rolled back transaction are not durable: after a crash
+-- of the server they are drawn again, for another message, which a reader that is already past them
+-- would never see. A message that is visible is durable, and so is every draw before it
+-- (before_append makes every transaction that appends wait for the disk at commit). If the last
+-- messages were removed, the result is the last removed one. Volatile, to use a later snapshot than
+-- the caller's.
 create or replace function {schema}.last_message(up_to {schema}.position)
 returns {schema}.position
 language sql volatile

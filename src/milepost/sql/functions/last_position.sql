@@ -1,12 +1,13 @@
--- The position, without its transaction id, of the message that this session has appended last. For
--- RETURNING, which evaluates it row by row: a column there would ask for the right to read it, and an
--- appender needs no right but INSERT.
+-- The position, without its transaction id, of the last message that this session has appended. For
+-- RETURNING, which evaluates it row by row: a column there would need the privilege to read it, and
+-- an appender needs no privilege other than INSERT.
 --
--- A row trigger of somebody else's that appends to the same log before each row would be counted too;
--- there is none of ours.
+-- If a user's row trigger appended to the same log before each row, its messages would be counted
+-- too; we have no such trigger.
 --
--- SECURITY DEFINER: who may insert needs no rights on the sequence. What it answers is the session's
--- own. Every name is qualified instead of fixing search_path, as in before_append().
+-- SECURITY DEFINER: a role that may insert needs no privilege on the sequence. The result only
+-- concerns the session itself. Every name is qualified instead of setting search_path, as in
+-- before_append().
 create or replace function {schema}.last_position() returns bigint
 language plpgsql volatile security definer as $$
 begin

@@ -1,6 +1,6 @@
--- An instance (or an operator) is gone: whatever it still holds is free, and its share is that of
--- the others. Answers how many segments that were. What somebody else is changing just now is not
--- waited for long: claims expire.
+-- Remove an instance (or an operator): its segments become free, and the others share them. Returns
+-- how many segments it had. Rows that another session is changing are not waited for long: claims
+-- expire.
 create or replace function {schema}.leave_segments(processor text, version integer, owner text)
 returns integer
 language plpgsql volatile set lock_timeout = '2s' as $$

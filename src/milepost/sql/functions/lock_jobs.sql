@@ -1,4 +1,4 @@
--- Lock jobs in the order of their ids, for whoever changes them in more than one statement.
+-- Lock jobs in the order of their ids, for functions that change them in more than one statement.
 create or replace function {schema}.lock_jobs(ids bigint[]) returns void
 language plpgsql volatile
 set enable_seqscan = off set enable_bitmapscan = off

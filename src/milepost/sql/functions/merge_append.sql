@@ -1,4 +1,4 @@
--- Add what the given task attempts have staged to a table.
+-- Insert what the given task attempts have staged into a table.
 create or replace function {schema}.merge_append(
   staging text, target regclass, columns text[], types text[], attempts bigint[]
 ) returns bigint

@@ -1,5 +1,5 @@
 -- Put what the given task attempts have staged into the queue, in the order of the attempts and of
--- their rows. A column that a pipeline does not give is null in staging.
+-- their rows. A column that a pipeline does not return is null in staging.
 create or replace function {schema}.merge_jobs(
   staging text, default_channel text, attempts bigint[]
 ) returns bigint

@@ -1,5 +1,5 @@
 -- Append what the given task attempts have staged to the log, in the order of the attempts and of
--- their rows. A column that a pipeline does not give is null in staging.
+-- their rows. A column that a pipeline does not return is null in staging.
 create or replace function {schema}.merge_messages(
   staging text, default_topic text, attempts bigint[]
 ) returns bigint

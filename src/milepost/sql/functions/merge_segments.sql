@@ -1,7 +1,8 @@
--- Make one segment of two halves. It goes on from the lower of their checkpoints; what the other
--- half had done beyond that is kept as a floor, at or below which nothing is delivered again. Only by
--- the epochs of the operator's claims on both. Answers with the id of the merged segment, or null if
--- a claim is no longer his. It is free then, with a higher epoch than both had.
+-- Merge two halves into one segment. It continues from the lower of their checkpoints; what the
+-- other half had handled beyond that is stored as a floor, at or below which nothing is delivered
+-- again. Requires the epochs of the operator's claims on both. Returns the id of the merged
+-- segment, or null if a claim was lost. The merged segment is free, with a higher epoch than both
+-- had.
 create or replace function {schema}.merge_segments(
   processor text,
   version integer,

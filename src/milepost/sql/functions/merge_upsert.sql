@@ -1,12 +1,13 @@
 -- Insert or update by key what the given task attempts have staged: `set_columns` are replaced,
 -- `add_columns` are increased.
 --
--- With columns to set, a key that comes twice has no right answer, and PostgreSQL itself refuses to
--- touch a row twice (cardinality_violation). With columns to add only, a key's rows are summed.
--- A null adds nothing.
+-- With columns to set, a key that occurs twice has no defined result, and PostgreSQL itself refuses
+-- to change a row twice (cardinality_violation). With only columns to add, the rows of a key are
+-- summed. A null adds nothing.
 --
--- MERGE can join, where INSERT ... ON CONFLICT descends the index and locks the row for each key. But
--- it fails if somebody else inserts such a key at this moment: then the other one decides.
+-- MERGE can join, while INSERT ... ON CONFLICT descends the index and locks the row for each key.
+-- But MERGE fails if another session inserts such a key concurrently: then INSERT ... ON CONFLICT
+-- is used.
 create or replace function {schema}.merge_upsert(
   staging text, target regclass,
   key_columns text[], key_types text[],
@@ -33,7 +34,7 @@ declare
   );
   staged constant text := format('select %s from {schema}.%I where _attempt = any($1)', staged_values, staging)
     || case when is_summed then ' group by ' || key_list else '' end;
-  -- Written for `excluded`, which both statements know.
+  -- With the name `excluded`, which both statements have.
   updates constant text := (
     select string_agg(change, ', ')
     from (
@@ -45,8 +46,8 @@ declare
   );
   written bigint;
 begin
-  -- Staging has no statistics, and the planner would take it for small. Reading all of the target is
-  -- cheaper than so many descents if it is not much larger.
+  -- Staging has no statistics, so the planner assumes that it is small. If the target is not much
+  -- larger, reading all of it is cheaper than one index descent per row.
   if pg_relation_size(target) between 1 and 8 * pg_relation_size(format('{schema}.%I', staging)::regclass) then
     perform set_config('enable_nestloop', 'off', true);  -- until this function ends
   end if;

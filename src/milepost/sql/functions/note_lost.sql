@@ -1,5 +1,5 @@
--- Note for rebase() that every position up to this one may have been given to a message that is lost,
--- but those that the log or one of its checkpoints holds.
+-- Record for rebase() that every position up to this one may have been given to a message that is
+-- lost, except those that are in the log or in one of its checkpoints.
 create or replace function {schema}.note_lost(up_to {schema}.position) returns {schema}.position
 language plpgsql volatile as $$
 declare

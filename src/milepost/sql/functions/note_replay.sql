@@ -1,6 +1,6 @@
--- Note up to where the keys of each slice have been handled, before a reset: the checkpoint of a
--- segment for its keys (without segments, of all keys), and beyond it what a merge has left as
--- floors. A note that is still ahead of some checkpoint, from a reset before this one, stays.
+-- Record, before a reset, up to which position the keys of each slice have been handled: the
+-- checkpoint of a segment for its keys (without segments, for all keys), and beyond it the floors
+-- that a merge has left. A record of an earlier reset that is still ahead of some checkpoint stays.
 create or replace function {schema}.note_replay(processor text, version integer) returns void
 language plpgsql volatile as $$
 #variable_conflict use_column

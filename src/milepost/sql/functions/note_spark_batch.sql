@@ -1,6 +1,6 @@
--- Whether a stateful pipeline has not written this batch of Spark's yet; it has from now on. Spark
--- runs batches without new messages too, when a watermark has moved or a timer is due. They do not
--- move the checkpoint, hence this second fence against a batch that is replayed.
+-- Whether this Spark batch of a stateful pipeline has not been written yet; it counts as written
+-- from now on. Spark also runs batches without new messages, when a watermark has moved or a timer
+-- is due. They do not move the checkpoint, so this is a second fence against a replayed batch.
 create or replace function {schema}.note_spark_batch(
   pipeline text, version integer, run text, batch bigint
 ) returns boolean

@@ -1,11 +1,11 @@
 -- Set messages of one processor aside because their keys are parked, in the transaction that moves
--- the checkpoint past them. A key that is not parked becomes so; with `retry` it is retried at
--- once: it was parked when the message was held back, and was drained since. Messages without a
--- key are set aside alone. Answers how many were set aside.
+-- the checkpoint past them. A key that is not parked becomes parked; with `retry` it is retried
+-- immediately: it was parked when the message was held back, and was drained since. A message
+-- without a key is set aside alone. Returns how many were set aside.
 --
--- FOR KEY SHARE, so that a key cannot be let flow before these letters are there to be seen; and
--- again until all are held, because a key may be drained between the insert, which leaves it alone,
--- and the lock.
+-- FOR KEY SHARE, so that a key cannot be unparked before these letters are visible. Repeated until
+-- all keys are locked, because a key may be drained between the insert, which does not change an
+-- existing row, and the lock.
 create or replace function {schema}.park(
   processor text,
   version integer,

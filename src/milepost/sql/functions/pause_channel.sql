@@ -1,14 +1,34 @@
--- Pause a channel, or let it go on; the rest of its policy stays. See set_channel().
+-- Pause or resume a channel or a family; the limits stay. A smaller family that had no policy gets
+-- a copy of the limits that its channels had. A channel of a paused family cannot be resumed alone.
+-- See set_channel(). A reserved channel cannot be paused; one that was paused in an earlier release
+-- can be resumed.
 create or replace function {schema}.pause_channel(name text, paused boolean default true)
 returns void
 language plpgsql volatile as $$
 #variable_conflict use_column
+declare
+  is_family constant boolean := right(pause_channel.name, 1) = '*';
 begin
+  if pause_channel.paused then
+    perform {schema}.refuse_reserved(array[pause_channel.name]);
+  end if;
   lock table {schema}.channels in exclusive mode;
-  insert into {schema}.channels as c (name, is_paused)
-  values (pause_channel.name, pause_channel.paused)
-  on conflict (name) do update
-  set is_paused = excluded.is_paused, updated_at = clock_timestamp();
+  update {schema}.channels as c
+  set is_paused = pause_channel.paused, updated_at = clock_timestamp()
+  where c.name = pause_channel.name;
+  if not found and pause_channel.paused then
+    insert into {schema}.channels (
+      name, is_policy, is_paused, max_concurrency, release_interval, max_size, rate_count,
+      rate_period, rate_burst
+    )
+    select
+      pause_channel.name, is_family, true, f.max_concurrency, f.release_interval, f.max_size,
+      f.rate_count, f.rate_period, f.rate_burst
+    from (values (case when is_family then left(pause_channel.name, -1) end)) as asked (prefix)
+    left join lateral {schema}.family_of(asked.prefix) as found on true
+    left join {schema}.channels as f on f.name = found.family collate "C";
+  end if;
+  perform {schema}.refresh_members(pause_channel.name);
   perform pg_notify(concat({channel}, '_queue'), '');
 end;
 $$;

@@ -1,5 +1,5 @@
--- The position after which to read in order to see every message recorded at a time or later.
--- Never above the horizon: a message that is still in flight may be both early and recorded late.
+-- The position after which to read in order to get every message recorded at a time or later. Never
+-- above the horizon: a message that is still in flight may have a low position and a late time.
 create or replace function {schema}.position_at(recorded_from timestamptz)
 returns {schema}.position
 language plpgsql volatile as $$
@@ -8,7 +8,7 @@ declare
   horizon constant {schema}.position := {schema}.horizon();
   found_at {schema}.position;
 begin
-  -- Materialised, so that the BRIN index on recorded_at is used instead of a walk in order.
+  -- Materialised, so that the BRIN index on recorded_at is used instead of an ordered scan.
   with recorded as materialized (
     select transaction_id, "position"
     from {schema}.messages

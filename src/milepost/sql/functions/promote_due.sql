@@ -1,5 +1,5 @@
--- Make scheduled jobs ready whose time has come, at most `max_count`, the earliest first; how many.
--- SKIP LOCKED: another worker does the same at the same time, or somebody cancels a job.
+-- Make due scheduled jobs ready, at most `max_count`, the earliest first; returns how many. SKIP
+-- LOCKED: another worker is doing the same, or a job is being cancelled.
 create or replace function {schema}.promote_due(max_count integer default 1000) returns bigint
 language plpgsql volatile
 set enable_seqscan = off set enable_bitmapscan = off
@@ -7,13 +7,13 @@ set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
-  -- As a constant: the index cannot be searched for a function that changes while it is.
+  -- As a constant: the index cannot be searched for the value of a volatile function.
   this_moment constant timestamptz := clock_timestamp();
   earliest timestamptz;
   number bigint;
 begin
-  -- Mostly nothing is due, which is seen for less than an update of no rows costs. In order, or the
-  -- planner might take the other index of scheduled jobs.
+  -- Usually nothing is due, and this check is cheaper than an update of no rows. Ordered, because
+  -- otherwise the planner might use the other index of scheduled jobs.
   select d.run_at into earliest
   from {schema}.jobs as d
   where d.status = 'scheduled'

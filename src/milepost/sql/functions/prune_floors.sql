@@ -1,5 +1,5 @@
--- Remove the floors that say nothing any more: at or below the checkpoint of their segment, or about
--- keys that it does not hold.
+-- Remove floors that have no effect any more: at or below the checkpoint of their segment, or for
+-- keys that it does not contain.
 create or replace function {schema}.prune_floors(processor text, version integer) returns void
 language sql volatile as $$
   delete from {schema}.segment_floors as f

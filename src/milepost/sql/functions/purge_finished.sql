@@ -1,4 +1,5 @@
--- Delete finished jobs that were kept for long enough, at most `max_count`; how many.
+-- Delete finished jobs whose time to be kept is over, at most `max_count`; returns how many. A job
+-- that is gone counts as completed: one that was cancelled stays until those who wait for it know.
 create or replace function {schema}.purge_finished(max_count integer default 1000) returns bigint
 language plpgsql volatile
 set enable_seqscan = off set enable_bitmapscan = off
@@ -6,7 +7,7 @@ set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
-  -- As a constant: the index cannot be searched for a function that changes while it is.
+  -- As a constant: the index cannot be searched for the value of a volatile function.
   this_moment constant timestamptz := clock_timestamp();
   number bigint;
 begin
@@ -15,6 +16,9 @@ begin
     using (
       select d.id from {schema}.jobs as d
       where d.status in ('done', 'cancelled') and d.kept_until <= this_moment
+        and (d.status = 'done' or not exists (
+          select from {schema}.job_dependencies as w where w.after_id = d.id and not w.is_linked
+        ))
       order by d.kept_until
       limit purge_finished.max_count
       for update skip locked

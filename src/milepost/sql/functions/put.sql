@@ -1,6 +1,6 @@
--- Put one job in the caller's transaction, as put_bytes() does; content and state are JSON, kept as
--- it was written. One function for each type that SQL people have their JSON in. An untyped literal
--- means text, the preferred type, whatever the others take (docs/decisions/0018).
+-- Put one job in the caller's transaction, like put_bytes(); content and state are JSON, stored as
+-- written. There is one function for each SQL type that JSON may have. An untyped literal is text,
+-- the preferred type, whatever types the others accept (docs/decisions/0018).
 create or replace function {schema}.put(
   channel text,
   content json,
@@ -9,18 +9,22 @@ create or replace function {schema}.put(
   max_attempts integer default 25,
   unique_key text default null,
   state json default null,
-  keep_for interval default null
+  keep_for interval default null,
+  after bigint[] default null,
+  on_dead text default 'wait',
+  replace boolean default false,
+  unique_for interval default null
 ) returns bigint
 language plpgsql volatile as $$
 begin
   return {schema}.put_bytes(
     channel, convert_to(content::text, 'UTF8'), run_at, priority, max_attempts, unique_key,
-    convert_to(state::text, 'UTF8'), keep_for
+    convert_to(state::text, 'UTF8'), keep_for, after, on_dead, replace, unique_for
   );
 end;
 $$;
 
--- What is not JSON is refused here.
+-- Refuses text that is not JSON.
 create or replace function {schema}.put(
   channel text,
   content text,
@@ -29,12 +33,17 @@ create or replace function {schema}.put(
   max_attempts integer default 25,
   unique_key text default null,
   state text default null,
-  keep_for interval default null
+  keep_for interval default null,
+  after bigint[] default null,
+  on_dead text default 'wait',
+  replace boolean default false,
+  unique_for interval default null
 ) returns bigint
 language plpgsql volatile as $$
 begin
   return {schema}.put(
-    channel, content::json, run_at, priority, max_attempts, unique_key, state::json, keep_for
+    channel, content::json, run_at, priority, max_attempts, unique_key, state::json, keep_for,
+    after, on_dead, replace, unique_for
   );
 end;
 $$;
@@ -47,18 +56,23 @@ create or replace function {schema}.put(
   max_attempts integer default 25,
   unique_key text default null,
   state jsonb default null,
-  keep_for interval default null
+  keep_for interval default null,
+  after bigint[] default null,
+  on_dead text default 'wait',
+  replace boolean default false,
+  unique_for interval default null
 ) returns bigint
 language plpgsql volatile as $$
 begin
   return {schema}.put(
-    channel, content::json, run_at, priority, max_attempts, unique_key, state::json, keep_for
+    channel, content::json, run_at, priority, max_attempts, unique_key, state::json, keep_for,
+    after, on_dead, replace, unique_for
   );
 end;
 $$;
 
--- For the release before put_bytes(), which calls it with typed parameters: to be dropped one
--- release later.
+-- For the release before put_bytes(), which calls it with typed parameters. Drop it in the next
+-- release.
 create or replace function {schema}.put(
   channel text,
   content bytea,

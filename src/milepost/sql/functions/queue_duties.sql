@@ -1,8 +1,9 @@
--- What has to be done now and then and that every take() helps with: promote, recover, purge. None is
--- done for more than a tenth of the time, however slow a long snapshot makes it. Looking for what to
--- promote is cheap, mostly, and then leaves nothing written behind. Whoever begins to recover says so
--- first, so that the others do not do it as well. A crash may forget what was done here in a take that
--- is not durable: it will be done again.
+-- Periodic work that every take() helps with: promote, tell jobs that wait for others, recover,
+-- purge, age. None takes more than a tenth
+-- of the time, however slow a long snapshot makes it. Checking what to promote is usually cheap,
+-- and then writes nothing. A session that starts to recover records it first, so that the others do
+-- not recover too. A crash may undo what was done here in a take that is not durable: it is done
+-- again then.
 create or replace function {schema}.queue_duties() returns void
 language plpgsql volatile as $$
 declare
@@ -12,11 +13,19 @@ declare
   done bigint;
 begin
   due := coalesce(pg_sequence_last_value('{schema}.jobs_promote_at'), 0);
-  -- A time far ahead was written before the clock was set back.
+  -- A time far in the future was written before the clock was set back.
   if started >= due or started < due - 60000 then
     promoted := {schema}.promote_due();
+    if (select e.number from {schema}.job_endings as e order by e.number limit 1) is not null
+      or (
+        select d.job_id from {schema}.job_dependencies as d where not d.is_linked
+        order by d.job_id limit 1
+      ) is not null
+    then
+      promoted := greatest(promoted, {schema}.tend_followers());
+    end if;
     done := extract(epoch from clock_timestamp()) * 1000;
-    -- As many as it takes at once: there may be more.
+    -- It has reached its limit: there may be more.
     if promoted < 1000 and done > started + 1 or started < due then
       done := setval('{schema}.jobs_promote_at', done + least(30000, 10 * (done - started)));
     end if;
@@ -26,6 +35,14 @@ begin
     done := setval('{schema}.jobs_recover_at', started + 5000);
     done := {schema}.recover_expired();
     done := {schema}.purge_finished();
+    done := {schema}.purge_dead();
+    done := {schema}.age_ready();
+    -- Sizes that were counted again since: see refuse_full().
+    delete from {schema}.channel_sizes as s
+    where s.counted_at < clock_timestamp() - interval '1 minute' and exists (
+      select from {schema}.channel_sizes as n
+      where n.channel = s.channel and n.last_id > s.last_id
+    );
     done := extract(epoch from clock_timestamp()) * 1000;
     done := setval(
       '{schema}.jobs_recover_at', done + least(30000, greatest(500, 10 * (done - started)))

@@ -1,7 +1,7 @@
--- Once per statement that puts jobs: a hint for workers that wait. NOTIFY serialises commits, so
--- only one of the transactions in flight sends it: the one that gets the first lock. The others
--- leave a shared lock that workers see: whoever finds either of them taken looks again soon
--- (queries/queue_look.sql, docs/decisions/0005, 0008).
+-- Called once per statement that puts jobs: a hint for waiting workers. NOTIFY serialises commits,
+-- so only one of the transactions in flight sends it: the one that gets the first lock. The others
+-- hold a shared lock that workers can see: a worker that finds one of the two locks taken polls
+-- again soon (queries/queue_look.sql, docs/decisions/0005, 0008).
 create or replace function {schema}.queue_wake() returns trigger
 language plpgsql volatile as $$
 declare

@@ -1,6 +1,6 @@
--- Messages after a position, in order, none above the horizon. A filter takes messages out and
--- never moves one. Fewer than max_count rows mean that everything up to the horizon was seen;
--- take horizon() before and pass it as up_to to know which horizon that was.
+-- Messages after a position, in order, none above the horizon. A filter removes messages but never
+-- reorders them. Fewer than max_count rows mean that everything up to the horizon was read; to know
+-- which horizon that was, call horizon() before and pass it as up_to.
 create or replace function {schema}.read(
   after {schema}.position default null,
   max_count integer default 100,
@@ -10,8 +10,9 @@ create or replace function {schema}.read(
   up_to {schema}.position default null
 ) returns setof {schema}.messages
 language plpgsql volatile
--- The primary key gives the order, and stops at max_count. Left to itself the planner sorts, or
--- starts workers, for a filter that it takes for rare, and scans the whole log for each batch.
+-- The primary key gives the order, and the scan stops at max_count. Without these settings the
+-- planner sorts, or starts parallel workers, for a filter that it believes to be selective, and
+-- scans the whole log for each batch.
 set enable_sort = off set max_parallel_workers_per_gather = 0
 as $$
 #variable_conflict use_column
@@ -25,8 +26,8 @@ begin
   if horizon is null then
     horizon := {schema}.horizon();
   end if;
-  -- A statement of its own: its snapshot is later than the horizon. The scalar bounds repeat
-  -- what the row comparisons say, for the planner.
+  -- A separate statement: its snapshot is later than the horizon. The scalar bounds repeat the row
+  -- comparisons, for the planner.
   return query
   select m."position", m.transaction_id, m.id, m.topic, m.key, m.type, m.data, m.metadata,
     m.recorded_at

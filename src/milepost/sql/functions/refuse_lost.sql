@@ -1,5 +1,5 @@
--- True, or an error if this is a position of what was lost in a restore or a failover: whoever has it
--- has seen messages that the log does not hold, and would not learn of it by reading on.
+-- True, or an error if this position was lost in a restore or a failover: a reader at this position
+-- has seen messages that the log does not have, and would not learn of it by reading on.
 create or replace function {schema}.refuse_lost(after {schema}.position) returns boolean
 language plpgsql stable as $$
 declare
@@ -11,11 +11,11 @@ begin
     and (up_to_transaction_id, up_to_position) >= ((after).transaction_id, (after).position)
   limit 1;
   if found then
-    raise exception 'position %:% was lost in a restore or a failover, with whatever came after %:%',
+    raise exception 'position %:% was lost in a restore or a failover, with all messages after %:%',
       (after).transaction_id, (after).position, lost.after_transaction_id, lost.after_position
       using errcode = 'MP007',
       hint = format(
-        'Effects of the lost messages outside of the database are still there. Start from %s:%s to read what the log holds.',
+        'Effects of the lost messages outside of the database still exist. Start from %s:%s to read what the log has.',
         lost.after_transaction_id, lost.after_position
       );
   end if;

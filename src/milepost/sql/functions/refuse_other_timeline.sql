@@ -1,5 +1,5 @@
--- Nobody reads or appends after a failover before rebase() has seen to it that no position is given
--- twice.
+-- After a failover, nothing is read or appended until rebase() has made sure that no position is
+-- given twice.
 create or replace function {schema}.refuse_other_timeline() returns void
 language plpgsql volatile as $$
 begin
@@ -7,7 +7,7 @@ begin
     raise exception 'the server was promoted or recovered to a point in time (timeline %): the newest messages in schema {schema} may be lost',
       {schema}.current_timeline()
       using errcode = 'MP003',
-      hint = 'So that their positions are not given to others, run: milepost rebase. Run it on the server that stays, after the old one is off.';
+      hint = 'To prevent their positions from being used again, run: milepost rebase. Run it on the remaining server, after the old one was shut down.';
   end if;
 end;
 $$;

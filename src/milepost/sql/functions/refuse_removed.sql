@@ -1,6 +1,6 @@
 -- True, or an error if messages after this position were removed or lost. Stable, so that within a
--- statement it sees the same snapshot as the rows that are read: a removal that the statement
--- sees is refused, one that it does not see has taken nothing from it.
+-- statement it uses the same snapshot as the rows that are read: a removal that the statement sees
+-- is refused, and one that it does not see does not affect its rows.
 create or replace function {schema}.refuse_removed(after {schema}.position) returns boolean
 language plpgsql stable as $$
 declare

@@ -1,5 +1,5 @@
--- Give a segment back, so that others take it at their next beat. Only by the epoch of the claim:
--- one that was taken over meanwhile stays its new owner's. Answers whether it was still held.
+-- Release a segment, so that others claim it at their next heartbeat. Requires the epoch of the
+-- claim: a segment that was taken over stays with its new owner. Returns whether it was still held.
 create or replace function {schema}.release_segment(
   processor text, version integer, segment integer, epoch bigint
 ) returns boolean

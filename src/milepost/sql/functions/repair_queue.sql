@@ -1,5 +1,5 @@
--- Mend what the doctor finds wrong with the queue, and do what is overdue. Harmless where nothing
--- is; in the order in which one thing needs another. The lock keeps takers out, as in
+-- Repair the faults of the queue that the doctor finds, and do overdue work. No effect if there are
+-- none. The order matters: some steps depend on earlier ones. The lock keeps takers out, as in
 -- set_channel().
 create or replace function {schema}.repair_queue() returns void
 language plpgsql volatile as $$
@@ -17,9 +17,19 @@ begin
   update {schema}.channels as c set oldest_running = 0 where c.oldest_running > 0;
   done := setval('{schema}.jobs_promote_at', 0);
   done := setval('{schema}.jobs_recover_at', 0);
-  -- Whatever somebody else is changing just now is skipped, and needs no mending.
+  -- A job that another session is changing now is skipped, and needs no repair.
   while {schema}.promote_due(10000) > 0 loop end loop;
   while {schema}.recover_expired(10000) > 0 loop end loop;
+  while {schema}.tend_followers(10000) > 0 loop end loop;
+  -- Who still waits for a job that is gone was not told. One that waits for nothing gets an id that
+  -- no job has.
+  update {schema}.job_dependencies as d set is_linked = false
+  where d.is_linked and not exists (select from {schema}.jobs as j where j.id = d.after_id);
+  insert into {schema}.job_dependencies (job_id, after_id, on_dead)
+  select j.id, 0, 'run' from {schema}.jobs as j
+  where j.status = 'waiting'
+    and not exists (select from {schema}.job_dependencies as d where d.job_id = j.id);
+  while {schema}.tend_followers(10000) > 0 loop end loop;
   perform pg_notify(concat({channel}, '_queue'), '');
 end;
 $$;

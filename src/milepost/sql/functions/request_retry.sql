@@ -1,7 +1,7 @@
--- Ask the running processor to handle dead letters once more. One of a parked key means all of
--- that key, in order. Answers how many that is.
+-- Ask the running processor to handle dead letters again. One letter of a parked key stands for all
+-- of that key, in order. Returns how many will be retried.
 --
--- Keys are locked in one order, so that two operators never wait for each other.
+-- Keys are locked in one order, so that two operators never deadlock.
 create or replace function {schema}.request_retry(ids bigint[]) returns bigint
 language plpgsql volatile as $$
 #variable_conflict use_column

@@ -1,13 +1,14 @@
--- Rewind a processor: the one thing that may. All its checkpoints go to `new`, with a higher epoch, so
--- that whoever works with an old one stores nothing more. What it had handled is noted, so that it is
--- recognised when it is delivered again; dead letters of messages that will be are removed. The
--- caller empties what the processor fills after this call, in the same transaction.
+-- Reset a processor; the only function that may move checkpoints back. All its checkpoints move to
+-- `new`, with a higher epoch, so that an instance with an old epoch stores nothing. What was
+-- handled is recorded, so that it is recognised when it is delivered again; dead letters of
+-- messages that will be delivered again are removed. After this call, in the same transaction, the
+-- caller removes the effects of the processor.
 --
--- The checkpoints are locked first: a batch in flight is waited for, and its effects are there to be
--- removed. Then the parked keys: likewise a retry in flight.
+-- The checkpoints are locked first: this waits for a batch in flight, whose effects can then be
+-- removed. Then the parked keys: this waits for a retry in flight.
 --
--- The lock on the row in `processors` keeps its segments what they are. Where it has any, the caller
--- is an operator who has claimed them all (if he has not, or no longer: MP063); they are free then.
+-- The lock on the row in `processors` prevents changes of its segments. If it has segments, the
+-- caller is an operator who has claimed all of them (otherwise: MP063); they are free afterwards.
 create or replace function {schema}.reset_processor(
   processor text, version integer, new {schema}.position, operator text default null
 ) returns void

@@ -1,6 +1,7 @@
--- Make dead jobs ready again, as if they had never failed; the workers are told. 'stale': it is not
--- dead, or an unfinished job of its channel has its unique key by now. A subtransaction for each, so
--- that one such key does not undo the others; in the order of ids, like every verb.
+-- Make dead jobs ready again, with their failures reset, and notify the workers. 'stale': the job
+-- is not dead, or an unfinished job of its channel now has its unique key. One subtransaction for
+-- each job, so that one such key does not undo the others; in the order of ids, like all functions
+-- that change jobs.
 create or replace function {schema}.retry(ids bigint[]) returns setof {schema}.verdict
 language plpgsql volatile
 set enable_seqscan = off set enable_bitmapscan = off

@@ -1,6 +1,6 @@
--- Let a name stand for one version of a pipeline's table. Replaced in place where that can be, which
--- keeps its grants and whatever depends on it; made anew, with the same grants, where the columns
--- are other ones.
+-- Make a name show one version of a pipeline's table. The view is replaced in place if possible,
+-- which keeps its grants and dependent objects; if the columns differ, it is created again with the
+-- same grants.
 create or replace function {schema}.show_target(
   target_schema text, view_name text, table_name text
 ) returns void

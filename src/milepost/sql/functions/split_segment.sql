@@ -1,7 +1,7 @@
--- Cut a segment in two halves: its mask gets one bit longer, both go on from its checkpoint. Only by
--- the epoch of the operator's claim, so that whoever had it has flushed and released it before.
--- Answers with the id of the new half, or null if the claim is no longer his. Both are free then,
--- with a higher epoch than anybody has ever had on them.
+-- Split a segment into two halves: its mask gets one bit longer, and both continue from its
+-- checkpoint. Requires the epoch of the operator's claim, so that the former owner has flushed and
+-- released it before. Returns the id of the new half, or null if the claim was lost. Both are free
+-- afterwards, with a higher epoch than any before.
 create or replace function {schema}.split_segment(
   processor text, version integer, segment integer, epoch bigint
 ) returns integer

@@ -1,18 +1,18 @@
--- Move a checkpoint from the position where it is expected to a new one, in the caller's
--- transaction. Answers:
---   1 stored   it was where it was expected, or there was none and none was expected (null)
---   0 ignored  it is at the new position already
---   2 further  it is ahead of what was expected: a competing instance, or an attempt to go back
---   3 older    it is behind what was expected: somebody reset it
+-- Move a checkpoint from the expected position to a new one, in the caller's transaction. Returns:
+--   1 stored   it was at the expected position, or there was none and none was expected (null)
+--   0 ignored  it is already at the new position
+--   2 further  it is ahead of the expected position: a competing instance, or an attempt to go back
+--   3 older    it is behind the expected position: it was reset
 --   4 fenced   the claim's epoch is no longer the current one
---   5 missing  there is none, and one was expected
--- Whatever is not 1 has changed nothing, and the caller rolls its own effects back.
+--   5 missing  there is no checkpoint, but one was expected
+-- Only 1 has changed something; otherwise the caller rolls back its own effects.
 --
--- Whole positions are compared. It never goes back: only a reset rewinds. A competitor's
--- uncommitted store is waited for, but not for ever: its host may be gone without a word.
+-- Whole positions are compared. A store never goes back: only a reset does. It waits for the
+-- uncommitted store of a competitor, but only for a limited time: the competitor's host may have
+-- failed.
 --
--- A null epoch would be compared with none: no claim would be fenced. Positions are never negative;
--- a checkpoint below the beginning would have been made up.
+-- A null epoch is refused: it would compare as unknown, and no claim would be fenced. Positions are
+-- never negative: a checkpoint below the beginning cannot exist.
 create or replace function {schema}.store_checkpoint(
   processor text,
   version integer,
@@ -34,7 +34,7 @@ begin
   if store_checkpoint.epoch is null then
     raise exception 'the epoch of a checkpoint must not be null'
       using errcode = 'null_value_not_allowed',
-      hint = 'Pass the epoch of the claim; 0, the default, without one.';
+      hint = 'Pass the epoch of the claim, or 0 (the default) without a claim.';
   end if;
   if least(
     (store_checkpoint.new).transaction_id, (store_checkpoint.new).position,
@@ -43,7 +43,7 @@ begin
     raise exception 'positions are not negative: expected %, new %',
       store_checkpoint.expected, store_checkpoint.new
       using errcode = 'invalid_parameter_value',
-      hint = 'The beginning is (0,0). Where there is no checkpoint yet, expect null.';
+      hint = 'The beginning is (0,0). If there is no checkpoint yet, expect null.';
   end if;
 
   if (store_checkpoint.expected).position is null then

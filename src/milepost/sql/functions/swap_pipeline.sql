@@ -1,14 +1,14 @@
--- Let the target's name show another version's table, in one transaction. Answers:
+-- Make the target's name show the table of another version, in one transaction. Returns:
 --   swapped
---   behind   the new version has not come as far as the old one: fill it further
---   changed  another version than `from_version` is active by now
+--   behind   the new version has not reached the position of the old one: fill it further
+--   changed  a version other than `from_version` is active now
 --   missing  there is no such version, or nothing of it was filled
--- The epochs of both rise: whoever fills the old one is fenced off, and so is a rebuild that was
--- believed dead. A runner that is fenced asks again which version is active.
+-- The epochs of both increase: this fences the driver that fills the old one, and a rebuild that
+-- was considered dead. A fenced driver checks again which version is active.
 --
--- Locks: checkpoints before pipelines, as a batch takes them, and by version, so that two swaps
--- cannot wait for each other. With them nothing moves between the comparison and the swap. Readers
--- queue behind the lock on the view, hence the short patience.
+-- Locks: checkpoints before pipelines, in the same order as a batch, and by version, so that two
+-- swaps cannot deadlock. With these locks nothing moves between the comparison and the swap.
+-- Readers wait behind the lock on the view, hence the short lock timeout.
 create or replace function {schema}.swap_pipeline(
   pipeline text, from_version integer, to_version integer, must_have_caught_up boolean
 ) returns text

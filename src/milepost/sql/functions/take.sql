@@ -1,22 +1,24 @@
--- Take up to `max_count` jobs for `lock_for`, over the channels that `pattern` names (a name, or a
--- prefix and a star), in rotation: beginning with the channel that follows `after` by name. Pass
--- the last channel of the previous answer. Every job comes with the attempt that whoever changes it
--- must name, and with a token to be named too where the take is not durable: see take_from(). An
--- empty answer may be wrong under contention: ask again later. Call it in a transaction of its own:
--- until it is committed, nobody else takes from the limited channels among them. `max_channels`: each
--- of them gives an equal share, so that few are cheaper, and many give more where each has little.
+-- Take up to `max_count` jobs for `lock_for` from the channels that match `pattern` (a name, or a
+-- prefix and a star), in rotation: starting with the channel after `after` in the order of names.
+-- Pass the last channel of the previous result. Every job has an attempt, which must be named to
+-- change the job, and, if the take is not durable, also a token: see take_from(), also for `is_ahead`. An empty result
+-- may be wrong under contention: call it again later. Call it in its own transaction: until the
+-- commit, no other session takes from the limited channels among them. `max_channels`: each of them
+-- gives an equal share, so fewer channels are cheaper, and more channels give more jobs if each has
+-- few.
 --
--- The limits of a channel hold over the whole fleet because whoever releases its jobs holds the
--- lock on its row, and counts what runs with a snapshot that is younger than the lock. SKIP LOCKED:
--- somebody else is taking from that channel just now. A channel without limits needs no lock; there
--- SKIP LOCKED on the jobs keeps two takers apart.
+-- The limits of a channel hold across all workers because a session that releases its jobs holds
+-- the lock on its row, and counts the running jobs with a snapshot that is newer than the lock.
+-- SKIP LOCKED: another session is taking from that channel now. A channel without limits needs no
+-- lock; there SKIP LOCKED on the jobs separates two takers.
 create or replace function {schema}.take(
   max_count integer,
   lock_for interval default '30 seconds',
   pattern text default '*',
   after text default null,
   is_durable boolean default true,
-  max_channels integer default 100
+  max_channels integer default 100,
+  is_ahead boolean default false
 ) returns setof {schema}.jobs
 language plpgsql volatile as $$
 #variable_conflict use_column
@@ -27,10 +29,10 @@ declare
   run_ats timestamptz[];
   ids bigint[];
   start text := take.after;
-  done text;  -- assigned, not performed: that would be a statement more
+  done text;  -- assigned, because PERFORM would be one more statement
 begin
   done := {schema}.queue_duties();
-  -- Others may be taking from all the channels that were found: then the next ones, a few times.
+  -- Others may be taking from all channels that were found: then try the next ones, a few times.
   for turn in 1..5 loop
     if is_prefix then
       select
@@ -45,7 +47,7 @@ begin
     return query
     select *
     from {schema}.take_from(
-      names, take.max_count, take.lock_for, priorities, run_ats, ids, take.is_durable
+      names, take.max_count, take.lock_for, priorities, run_ats, ids, take.is_durable, take.is_ahead
     );
     exit when found or not is_prefix;
     start := names[cardinality(names)];

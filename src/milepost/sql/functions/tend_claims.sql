@@ -1,9 +1,9 @@
--- The beat of an instance: it lives, and what it has claimed stays claimed, for `claim_seconds`
--- more by this server's clock. Answers with what it holds (parallel arrays), how many segments are
--- its fair share, and after how many seconds the next claim or instance of others expires.
+-- The heartbeat of an instance: it is alive, and its claims are extended by `claim_seconds` from
+-- now by this server's clock. Returns its segments (parallel arrays), its fair share of segments,
+-- and the number of seconds until the next claim or instance of others expires.
 --
--- n segments and k instances in the order of their names: the r-th has n / k, and one more if
--- r < n % k. A dead instance's row is removed by whoever sees it first (SKIP LOCKED: the others
+-- n segments and k instances in the order of their names: the r-th has n / k, and one more if r < n
+-- % k. The row of a dead instance is removed by the first one that sees it (SKIP LOCKED: the others
 -- need not wait).
 create or replace function {schema}.tend_claims(
   processor text,
@@ -40,7 +40,7 @@ begin
     and dead.version = tend_claims.version
     and dead.owner = found.owner;
 
-  -- In the order of their ids, as everybody who changes several: none waits in a circle.
+  -- In the order of their ids, like all functions that change several: no deadlocks.
   with held as materialized (
     select s.id from {schema}.segments as s
     where s.processor = tend_claims.processor

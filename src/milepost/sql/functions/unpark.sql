@@ -1,8 +1,8 @@
--- Let a key flow again, if none of its letters is left. Answers whether it does.
+-- Unpark a key, if it has no letters left. Returns whether it was unparked.
 --
--- FOR UPDATE, and only then the look for letters: a batch that found the key parked holds the row
--- FOR KEY SHARE until its letters are there to be seen. SKIP LOCKED: it is asked again later, and
--- nobody waits for another's handler meanwhile.
+-- FOR UPDATE before the check for letters: a batch that found the key parked holds the row FOR KEY
+-- SHARE until its letters are visible. SKIP LOCKED: it is tried again later, and nothing waits for
+-- the handler of another session.
 create or replace function {schema}.unpark(parked_id bigint) returns boolean
 language plpgsql volatile as $$
 #variable_conflict use_column

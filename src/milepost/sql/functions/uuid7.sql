@@ -1,5 +1,5 @@
--- A time-ordered UUID (version 7). PostgreSQL has its own from 18 on; this one is the same on
--- every supported version, so that a log behaves alike wherever it is restored.
+-- A time-ordered UUID (version 7). PostgreSQL has its own from version 18 on; this one is the same
+-- on every supported version, so that a log behaves the same wherever it is restored.
 create or replace function {schema}.uuid7() returns uuid
 language sql volatile parallel safe
 return encode(

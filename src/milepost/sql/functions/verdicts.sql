@@ -1,6 +1,6 @@
--- What became of the jobs that were to be changed, in order, given those that were. With their
--- attempts and tokens: a worker that was slow may name one job twice, by an attempt that it lost and
--- by the one that it holds.
+-- The outcome for each of the jobs that were to be changed, in order, given those that were
+-- changed. With their attempts and tokens: a slow worker may name one job twice, with an attempt
+-- that it has lost and with the one that it holds.
 create or replace function {schema}.verdicts(
   ids bigint[],
   attempts integer[],
@@ -12,17 +12,18 @@ create or replace function {schema}.verdicts(
 language plpgsql volatile
 set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
+set enable_material = off set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 begin
-  -- Each is changed once: as many as were asked for are all of them.
+  -- Each is changed once: if the numbers are equal, all were changed.
   if cardinality(verdicts.changed) = cardinality(verdicts.ids) then
     return query select 'done'::{schema}.verdict from unnest(verdicts.ids);
     return;
   end if;
   return query
   select case
-      -- No token is -1. Spelt so that the planner may hash it, as it may not `is distinct from`.
+      -- -1 stands for no token. Written so that the planner can hash it, unlike `is distinct from`.
       when (a.id, a.attempt, coalesce(a.token, -1)) in (
         select c.id, c.attempt, coalesce(c.token, -1)
         from unnest(verdicts.changed, verdicts.changed_attempts, verdicts.changed_tokens)

@@ -1,10 +1,11 @@
--- The beat of an operator, who wants these segments for himself (all, if `ids` is null): owners see
--- it at their next beat, flush and release them; nobody else may claim them until `claim_seconds`
--- after the last call. Extends what he has, claims what is free, and answers with both; he has them
--- all once as many come back as he wants. No row at all: another operator wants one of them.
+-- The heartbeat of an operator that wants these segments (all, if `ids` is null): owners see it at
+-- their next heartbeat, flush and release them; no other instance may claim them until
+-- `claim_seconds` after the last call. Extends the claims that the operator has, claims free
+-- segments, and returns both; the operator has all of them when the result is complete. No row:
+-- another operator wants one of them.
 --
--- All or none, with the rows locked in the order of their ids: two operators never wait for what
--- the other one has.
+-- All or none, with the rows locked in the order of their ids: two operators never wait for each
+-- other's segments.
 create or replace function {schema}.want_segments(
   processor text,
   version integer,

@@ -1,4 +1,4 @@
--- What tables call, whatever the order of the log; each only where it is not so yet (see
+-- What tables call, for both orders of the log; each only if it is not there yet (see
 -- wire_messages).
 do $do$
 begin
@@ -15,6 +15,13 @@ begin
   ) then
     create trigger queue_wake after insert on {schema}.jobs
     for each statement execute function {schema}.queue_wake();
+  end if;
+  if not exists (
+    select from pg_trigger
+    where tgrelid = '{schema}.job_replacements'::regclass and tgname = 'replace_job'
+  ) then
+    create trigger replace_job instead of insert on {schema}.job_replacements
+    for each row execute function {schema}.replace_job();
   end if;
 end;
 $do$;

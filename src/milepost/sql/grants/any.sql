@@ -1,6 +1,6 @@
--- Every activity: find the schema, and see whether it fits the code. Functions run with the rights
--- of the caller, so that what is granted on tables, columns and sequences decides; PUBLIC may
--- execute them unless somebody took that away.
+-- Every activity: find the schema, and check whether it fits the code. Functions run with the
+-- privileges of the caller, so the grants on tables, columns and sequences decide. PUBLIC may
+-- execute the functions, unless this was revoked.
 grant usage on schema {schema} to {role};
 grant execute on all functions in schema {schema} to {role};
 grant select (number) on {schema}.applied_migrations, {schema}.migrations to {role};

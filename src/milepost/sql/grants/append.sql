@@ -1,3 +1,3 @@
--- append: write messages. What a message says is the writer's to choose; where it stands and when it
--- was recorded is not.
+-- append: write messages. The writer chooses the content of a message, but not its position and
+-- not the time when it was recorded.
 grant insert (id, topic, key, type, data, metadata) on {schema}.messages to {role};

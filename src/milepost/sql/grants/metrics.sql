@@ -1,15 +1,20 @@
--- metrics: status, doctor and the listings of processors, segments, channels and pipelines. No data
--- or metadata of messages, no content of jobs. What other users' sessions do, and with it who holds
--- the horizon back for how long, is seen by members of pg_read_all_stats alone, which also shows the
--- text of their queries. An administrator may decide to add:
+-- metrics: status, doctor and the listings of processors, segments, channels, schedules and pipelines. No
+-- data or metadata of messages, no content of jobs. Only members of pg_read_all_stats see what the
+-- sessions of other users do, and so which session holds the horizon back and for how long. They
+-- also see the text of the queries of those sessions. An administrator may decide to add:
 --   grant pg_read_all_stats to ROLE;
 grant select (transaction_id, "position", topic, key, type, recorded_at)
   on {schema}.messages to {role};
 grant select on
   {schema}.processors, {schema}.checkpoints, {schema}.segments, {schema}.instances, {schema}.replays,
-  {schema}.pipelines, {schema}.channels, {schema}.channel_rates
+  {schema}.pipelines, {schema}.channels, {schema}.channel_rates, {schema}.channel_upkeep,
+  {schema}.job_dependencies, {schema}.job_endings
   to {role};
 grant select (processor, version) on {schema}.dead_letters, {schema}.parked_keys to {role};
 grant select (id, channel, status, run_at, locked_until, taken, unique_key) on {schema}.jobs to {role};
--- How much is left of them.
+grant select (
+  name, every, cron, timezone, begun_at, next_at, channel, is_paused, last_tick_at, last_job_id,
+  failures, retry_at, last_error, registered_by, registered_at, last_seen_at
+) on {schema}.schedules to {role};
+-- To see how much of each sequence is used.
 grant select on all sequences in schema {schema} to {role};

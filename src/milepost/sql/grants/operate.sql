@@ -1,5 +1,6 @@
--- operate: pause, resume, skip, reset, split and merge, dead letters, jobs, channels, and
--- `doctor --repair`. It sees messages and jobs and changes what becomes of them, not what they say.
+-- operate: pause, resume, skip, reset, split and merge, dead letters, jobs, channels, schedules, and
+-- `doctor --repair`. To run a schedule now is to put a job, which needs `put` too. The role sees messages and jobs. It can change what happens to them, but not
+-- their content.
 grant select on {schema}.dead_letters, {schema}.parked_keys, {schema}.segment_floors, {schema}.jobs
   to {role};
 grant update (is_paused, segments) on {schema}.processors to {role};
@@ -25,12 +26,17 @@ grant
 grant update (retry_requested_at), delete on {schema}.parked_keys to {role};
 grant
   update (
-    run_at, locked_until, finished_at, kept_until, failures, status, is_cancelled, last_error
+    run_at, locked_until, finished_at, kept_until, failures, status, is_cancelled, last_error,
+    crashes, has_followers, unique_for
   ),
   delete
   on {schema}.jobs to {role};
--- Of the whole table, not by columns: a change of limits locks it.
-grant insert, update on {schema}.channels to {role};
+grant insert, update on {schema}.channel_upkeep to {role};
+grant select, insert, update, delete on {schema}.job_dependencies, {schema}.job_endings to {role};
+-- On the whole table, not on columns: a change of limits locks the table.
+grant insert, update, delete on {schema}.channels to {role};
+grant select, insert, update on {schema}.channel_upkeep to {role};
+grant select, update (is_paused, next_at), delete on {schema}.schedules to {role};
 grant select, update on sequence
   {schema}.jobs_id_seq, {schema}.jobs_taken_seq, {schema}.jobs_promote_at, {schema}.jobs_recover_at
   to {role};

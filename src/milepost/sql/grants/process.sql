@@ -1,6 +1,6 @@
--- process: run processors, on one machine or with engine="spark". Their rows alone: not is_paused,
--- which is an operator's; not mask, as operators split and merge segments; no replays, as operators
--- reset.
+-- process: run processors, on one machine or with engine="spark". Only what a processor writes:
+-- not is_paused, which operators set; not mask, because operators split and merge segments; not
+-- replays, because operators reset.
 grant select on
   {schema}.checkpoints, {schema}.processors, {schema}.segments, {schema}.segment_floors,
   {schema}.instances, {schema}.replays, {schema}.inbox, {schema}.dead_letters, {schema}.parked_keys

@@ -1,5 +1,5 @@
--- read: the log, and how far processors and pipelines have come (wait_for; a Spark read that starts
--- from a checkpoint).
+-- read: the log, and the checkpoints of processors and pipelines (for wait_for, and for a Spark
+-- read that starts from a checkpoint).
 grant select on {schema}.messages to {role};
 grant select on {schema}.lost_positions to {role};
 grant select (processor, version, segment, transaction_id, "position", epoch, owner)

@@ -1,4 +1,4 @@
--- The sequence is drawn in the order of the arrays: the sort comes before the defaults.
+-- Positions are drawn in the order of the arrays: the sort comes before the defaults.
 insert into {schema}.messages (id, topic, key, type, data, metadata)
 select id, topic, key, type, data, metadata
 from unnest(

@@ -1,4 +1,4 @@
--- The guard of a retry: whoever deletes it handles it, in the same transaction.
+-- The guard of a retry: the session that deletes the letter handles it, in the same transaction.
 with claimed as (
   delete from {schema}.dead_letters
   where id = %(id)s and retry_requested_at is not null

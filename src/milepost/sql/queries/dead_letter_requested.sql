@@ -1,4 +1,4 @@
--- Those that are retried alone: not behind others of a parked key. Of one segment.
+-- Letters that are retried alone: without others of a parked key before them. Of one segment.
 select
   id, is_replayed, type, data, key, topic, metadata, message_id, transaction_id, "position",
   recorded_at

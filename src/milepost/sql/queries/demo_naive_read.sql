@@ -1,5 +1,5 @@
--- What most outboxes do: everything after the last position seen that is visible now. It skips
--- for ever what commits later with a lower position. Here only to show how much that is.
+-- What most outboxes do: read everything after the last known position that is visible now. It
+-- skips messages that commit later with a lower position. Used only to show how many that are.
 select id, transaction_id, "position", data
 from {schema}.messages
 where (transaction_id, "position") > (%(transaction_id)s, %(position)s)

@@ -1,4 +1,5 @@
--- The tables of both pipelines against the log: how many rows, how many that differ, and the sums.
+-- The tables of both pipelines compared with the log: the number of rows, how many differ, and the
+-- sums.
 with orders as materialized (
   select
     data ->> 'customer' as customer,

@@ -9,5 +9,5 @@ select
   query,
   remedy
 from {schema}.horizon_holders()
--- Neither: the session ended between the look at its lock and that at itself.
+-- Neither: the session ended between reading its lock and reading the session.
 where pid is not null or prepared is not null

@@ -1,5 +1,5 @@
--- Who waits for a lock, and for whom; of the sessions that have locked, or want to lock, something
--- of this schema. The locks are read once.
+-- The sessions that wait for a lock, and the sessions they wait for; among those that have locked,
+-- or want to lock, something in this schema. The locks are read once.
 with locks as materialized (
   select pid, locktype, database, relation, classid, granted, waitstart from pg_locks
 ),
@@ -29,7 +29,7 @@ select
   coalesce(waiting.blocked_by, '{}') as blocked_by
 from pg_stat_activity as activity
 left join waiting on waiting.pid = activity.pid
--- Nobody blocks it: it was given the lock between the two looks.
+-- No session blocks it: it got the lock between the two reads.
 where cardinality(waiting.blocked_by) > 0
   or activity.pid in (select unnest(blocked_by) from waiting)
 order by activity.xact_start

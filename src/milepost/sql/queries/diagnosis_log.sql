@@ -1,4 +1,4 @@
--- A short log is counted; of a long one, the statistics say about how long it is.
+-- A short log is counted; the size of a long one is estimated from the statistics.
 select
   log.log_order,
   case when counted.is_all then counted.messages else greatest(counted.messages, about.messages) end

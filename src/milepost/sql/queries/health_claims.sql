@@ -1,5 +1,5 @@
--- Segments that nobody has claimed, of processors of which instances run. Not those of a paused
--- one, nor those that an operator wants for himself.
+-- Unclaimed segments of processors that have running instances. Not those of a paused processor,
+-- nor those that an operator wants.
 select
   s.processor,
   s.version,

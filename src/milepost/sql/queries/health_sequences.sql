@@ -1,5 +1,5 @@
--- How much of what they can give was given. pg_sequences shows null for one that was never drawn
--- from and for one that this role may not see.
+-- How much of each sequence is used. pg_sequences shows null for a sequence that was never used and
+-- for one that is hidden from this role.
 select
   s.sequencename::text as name,
   case

@@ -1,4 +1,4 @@
--- How large the tables are, with their indexes, and how many rows wait for vacuum.
+-- The sizes of the tables, with their indexes, and the number of rows that wait for vacuum.
 select
   c.relname::text as name,
   pg_total_relation_size(c.oid) as bytes,

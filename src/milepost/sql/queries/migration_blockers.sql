@@ -1,5 +1,6 @@
--- Who holds locks on tables of the schema, longest first: whoever keeps a migration waiting is among
--- them. A role without pg_read_all_stats does not see others' applications and ages.
+-- The sessions that hold locks on tables of the schema, oldest first: those that block a migration
+-- are among them. A role without pg_read_all_stats does not see the applications and ages of
+-- others.
 select
   lock.pid,
   coalesce(activity.application_name, ''),

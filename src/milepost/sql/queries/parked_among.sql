@@ -1,5 +1,5 @@
--- Which keys of a batch are parked. Without a lock: park() takes it, and parks a key anew that was
--- drained in between. The digests go in binary, which takes a quarter of the time.
+-- The keys of a batch that are parked. Without a lock: park() takes it, and parks a key again that
+-- was drained in between. The digests are sent in binary, which takes a quarter of the time.
 select key
 from {schema}.parked_keys
 where processor = %(processor)s

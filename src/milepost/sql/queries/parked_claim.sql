@@ -1,6 +1,7 @@
--- The guard of a parked letter's retry: whoever deletes it handles it, in the same transaction. The
--- lock on the key keeps another from retrying the next letter before this one is decided, and
--- lets batches add letters meanwhile. SKIP LOCKED: another has the key in hand.
+-- The guard of the retry of a parked letter: the session that deletes it handles it, in the same
+-- transaction. The lock on the key prevents others from retrying the next letter before this one is
+-- decided, and lets batches add letters in the meantime. SKIP LOCKED: another session is handling
+-- the key.
 with held as materialized (
   select id
   from {schema}.parked_keys

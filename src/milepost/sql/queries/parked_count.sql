@@ -1,4 +1,4 @@
--- How many letters a processor has parked, counted up to one more than it may have.
+-- The number of parked letters of a processor, counted up to one more than the limit.
 select count(*)
 from (
   select from {schema}.dead_letters

@@ -1,4 +1,4 @@
--- It stays first of its key, which waits for the next request.
+-- It stays the first of its key, which waits for the next request.
 with waiting as (
   update {schema}.parked_keys
   set retry_requested_at = null

@@ -1,5 +1,5 @@
--- The first letter of a parked key. Asked for as the first of this key or a later one: ordered by
--- the key too, so that the planner cannot walk through all letters in order for a key that seems
+-- The first letter of a parked key. Written as the first letter of this key or a later one, and
+-- ordered by the key too, so that the planner cannot scan all letters in order for a key that seems
 -- frequent.
 select
   id, is_replayed, type, data, key, topic, metadata, message_id, transaction_id, "position",

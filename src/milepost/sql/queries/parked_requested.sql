@@ -1,4 +1,4 @@
--- The parked keys that are to be retried, of one segment.
+-- The parked keys of one segment that are to be retried.
 select id, key
 from {schema}.parked_keys
 where processor = %(processor)s

@@ -1,4 +1,4 @@
--- Locked, so that no swap comes between the answer and what is done with it.
+-- Locked, so that no swap happens between this check and the action that depends on it.
 select is_active
 from {schema}.pipelines
 where name = %(pipeline)s and version = %(version)s

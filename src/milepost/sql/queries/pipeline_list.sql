@@ -1,5 +1,5 @@
--- Lag counts what the pipeline's own filter lets through, up to a bound. A version that is kept
--- beside the active one goes nowhere, and has none.
+-- Lag counts the messages that pass the pipeline's own filter, up to a bound. A kept version that
+-- is not active makes no progress, and has no lag.
 select
   p.name,
   p.version,

@@ -1,2 +1,2 @@
--- Of two that begin at once, one registers its version; the other then finds it.
+-- If two drivers start concurrently, one registers its version, and the other then finds it.
 select pg_advisory_xact_lock(hashtextextended('milepost.pipeline.{schema}.' || %(pipeline)s, 0))

@@ -1,4 +1,4 @@
--- Before each batch: where the checkpoint stands, and what the operators ask. A plain select.
+-- Before each batch: the checkpoint, and the requests of the operators. A plain select.
 select
   c.transaction_id,
   c."position",

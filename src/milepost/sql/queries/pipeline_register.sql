@@ -1,5 +1,5 @@
--- What the pipeline reads and where it writes is kept for its operators. The first version of a
--- pipeline is active from the start; of the others a swap decides.
+-- What the pipeline reads and where it writes is stored for its operators. The first version of a
+-- pipeline is active from the start; the others become active by a swap.
 insert into {schema}.pipelines (
   name, version, topics, types, code_version, sink, target_schema, target, target_table, state,
   owner, started_at, is_active, built_at

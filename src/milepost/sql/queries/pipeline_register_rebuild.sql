@@ -1,4 +1,4 @@
--- A version that a rebuild begins, or goes on with. Never active, not even if it is the first one.
+-- A version that a rebuild starts or continues. Never active, even if it is the first one.
 insert into {schema}.pipelines (
   name, version, topics, types, code_version, sink, target_schema, target, target_table, state,
   owner, started_at

@@ -1,5 +1,5 @@
--- The row is the active driver's: one that has not written a batch yet reports only where nobody
--- else has for a while.
+-- The row belongs to the active driver: a driver that has not written a batch yet reports only if
+-- no other has reported for a while.
 update {schema}.pipelines
 set state = %(state)s,
   owner = %(owner)s,

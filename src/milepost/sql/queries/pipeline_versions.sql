@@ -1,5 +1,6 @@
--- Every version of a pipeline, with the epoch of its checkpoint: in one snapshot, so that whoever
--- sees a version active has an epoch from before any later swap, and is fenced by it.
+-- All versions of a pipeline, with the epochs of their checkpoints: in one snapshot, so that a
+-- driver that sees a version as active has an epoch from before any later swap, and is fenced by
+-- it.
 select
   p.version, p.code_version, p.is_active, p.built_at is not null, coalesce(c.epoch, 0),
   c.transaction_id, c."position"

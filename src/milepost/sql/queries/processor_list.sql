@@ -1,5 +1,6 @@
--- Lag counts what the processor's own filter lets through, up to a bound. A segmented processor
--- stands where its last segment does; what a segment ahead of that has handled does not count.
+-- Lag counts the messages that pass the processor's own filter, up to a bound. The position of a
+-- segmented processor is that of its last segment; what other segments have handled beyond it does
+-- not count.
 select
   p.name,
   p.version,

@@ -1,5 +1,5 @@
--- What a processor reads, and where it stands: one row a checkpoint, which is locked, so that it
--- stands still until the caller has moved it. No mask where there are no segments.
+-- What a processor reads, and its checkpoints: one row per checkpoint, which is locked, so that it
+-- does not move until the caller has moved it. Without segments there is no mask.
 select p.topics, p.types, c.segment, s.mask, c.transaction_id, c."position"
 from {schema}.processors as p
 join {schema}.checkpoints as c on c.processor = p.name and c.version = p.version

@@ -1,5 +1,5 @@
--- What the processor reads is kept for its operators: lag and skip look at the same messages; and
--- whether its reset needs the application.
+-- What the processor reads is stored for its operators, because lag and skip examine the same
+-- messages; and whether its reset needs the application.
 insert into {schema}.processors (
   name, version, topics, types, state, owner, has_reset_handlers, mode
 )

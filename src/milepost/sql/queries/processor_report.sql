@@ -1,5 +1,6 @@
--- The row is the active instance's. One that has not handled anything yet reports only where
--- nobody else has for a while, and that it stops not even then: a slow batch keeps silent too.
+-- The row belongs to the active instance. An instance that has not handled anything yet reports
+-- only if no other has reported for a while, and never reports its stop: an instance with a slow
+-- batch does not report either.
 update {schema}.processors
 set state = %(state)s,
   owner = %(owner)s,

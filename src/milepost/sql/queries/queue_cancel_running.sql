@@ -1,4 +1,11 @@
+-- In a handler's own transaction its session is reset, too.
 select verdict::text
-from {schema}.cancel_running(
+from (
+  select case
+    when %(resets)s
+    then {schema}.reset_session(%(reset_name)s, %(has_keep_alives)s, %(keeps_locks)s)
+  end
+) as session
+cross join {schema}.cancel_running(
   %(ids)b::bigint[], %(attempts)b::integer[], %(errors)b::text[], %(tokens)b::bigint[]
 ) as verdict

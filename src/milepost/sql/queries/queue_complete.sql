@@ -1,5 +1,12 @@
+-- In a handler's own transaction its session is reset, too.
 select verdict::text
-from {schema}.complete(
+from (
+  select case
+    when %(resets)s
+    then {schema}.reset_session(%(reset_name)s, %(has_keep_alives)s, %(keeps_locks)s)
+  end
+) as session
+cross join {schema}.complete(
   %(ids)b::bigint[], %(attempts)b::integer[], %(results)b::bytea[],
   %(tokens)b::bigint[], %(none_is_kept)s
 ) as verdict

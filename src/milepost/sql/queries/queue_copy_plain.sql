@@ -1,2 +1,2 @@
--- Jobs that say nothing but channel and content, which most do.
+-- Jobs with only a channel and content, which is the most frequent case.
 copy {schema}.jobs (id, channel, content, run_at) from stdin (format binary)

@@ -1,5 +1,5 @@
--- A worker's rates of the last seconds. Rows of those who are silent for an hour go; SKIP LOCKED:
--- somebody else removes them just now.
+-- A worker's rates of the last seconds. Rows that were not updated for an hour are deleted; SKIP
+-- LOCKED: another session is deleting them.
 with old as (
   delete from {schema}.channel_rates as r
   where (r.channel, r.owner) in (

@@ -1,9 +1,13 @@
--- The duties, because a hinted take passes take() by.
+-- A take with remembered places, which does not call take(). A caller that takes again soon may
+-- omit the duties, and do them then.
 select
-  id, channel, attempt, failures, max_attempts, priority, run_at, content, state, unique_key,
-  keep_for is not null, token
-from {schema}.queue_duties() as duties
+  id, channel, attempt, failures, max_attempts, priority, {schema}.in_range(run_at), content,
+  state, unique_key, keep_for is not null, token,
+  (failures + 1 >= max_attempts)::integer + 2 * (crashes >= 2)::integer
+    + 4 * is_begin_awaited::integer
+from (select case when %(with_duties)s then {schema}.queue_duties() end) as duties
 cross join {schema}.take_from(
-  %(channels)s::text[], %(max_count)s, make_interval(secs => %(lock_seconds)s),
-  %(priorities)s::smallint[], %(run_ats)s::timestamptz[], %(ids)s::bigint[], %(is_durable)s
+  %(channels)b::text[], %(max_count)s, make_interval(secs => %(lock_seconds)s),
+  %(priorities)b::smallint[], %(run_ats)b::timestamptz[], %(ids)b::bigint[], %(is_durable)s,
+  %(is_ahead)s,   looks_before => true
 )

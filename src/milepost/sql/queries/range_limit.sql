@@ -1,7 +1,6 @@
--- Where to end a range of at most max_count selected messages: at the last of them, or where
--- max_walked messages have been looked at, whichever comes first; none if the range has fewer.
--- No further than that is walked: the inner limit cannot be flattened, and nothing is kept of the
--- walk.
+-- Where to end a range of at most max_count selected messages: at the last of them, or after
+-- max_walked examined messages, whichever comes first; no row if the range has fewer. The scan goes
+-- no further than that: the inner limit cannot be flattened, and nothing of the scan is stored.
 with nth as materialized (
   select transaction_id, "position"
   from (

@@ -1,4 +1,4 @@
--- The max_count-th message of a range, whoever it is for; none if the range has fewer. Answered
+-- The max_count-th message of a range, without a filter; no row if the range has fewer. Answered
 -- from the primary key alone.
 select transaction_id, "position"
 from {schema}.messages

@@ -1,5 +1,5 @@
--- The messages of a range, in order. The scalar bounds repeat what the row comparisons say, for
--- the planner. What is not asked for is null, and folds away.
+-- The messages of a range, in order. The scalar bounds repeat the row comparisons, for the planner.
+-- Filters that are not used are null, and the planner removes them.
 select {columns}
 from (
   select

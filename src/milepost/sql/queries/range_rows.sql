@@ -1,5 +1,5 @@
--- The first and the last message of a range, whoever they are for; none if there is none. Refuses
--- a range whose beginning was removed.
+-- The first and the last message of a range, without a filter; no row if there is none. Refuses a
+-- range whose start was removed.
 select
   first_row.transaction_id, first_row."position", last_row.transaction_id, last_row."position"
 from (

@@ -1,4 +1,4 @@
--- The notes of a reset that lie ahead of a checkpoint and speak of keys of its segment.
+-- The records of a reset that are ahead of a checkpoint and concern keys of its segment.
 select id, mask, transaction_id, "position"
 from {schema}.replays
 where processor = %(processor)s

@@ -1,5 +1,5 @@
--- The one way to rewind. Whoever is running finds its next store answered with 'older' or
--- 'further', rolls back and goes on from here.
+-- The only way to rewind. A running instance gets 'older' or 'further' for its next store, rolls
+-- back and continues from here.
 insert into {schema}.checkpoints (processor, version, segment, transaction_id, "position")
 values (%(processor)s, %(version)s, %(segment)s, %(transaction_id)s, %(position)s)
 on conflict (processor, version, segment) do update

@@ -1,4 +1,4 @@
--- Where one segment stands, for who reads it without a claim; none if it was split or merged.
+-- The checkpoint of one segment, for readers without a claim; no row if it was split or merged.
 select s.id, s.mask, c.epoch, c.transaction_id, c."position"
 from {schema}.segments as s
 join {schema}.checkpoints as c

@@ -1,4 +1,4 @@
--- Every segment, with what it has not handled of the first messages behind the one furthest behind.
+-- All segments, with their lag among the first messages after the segment that is furthest behind.
 -- The hash of a key is computed once for all segments.
 with standing as materialized (
   select

@@ -1,4 +1,5 @@
--- Every checkpoint of a processor, with its segment; an unsegmented one has one, and no mask.
+-- All checkpoints of a processor, with their segments; an unsegmented processor has one, and no
+-- mask.
 select c.segment, s.mask, c.transaction_id, c."position"
 from {schema}.checkpoints as c
 left join {schema}.segments as s

@@ -1,5 +1,5 @@
 -- For reading long ranges in order. The primary key gives the order: the planner must not sort,
--- start workers or compile for what it takes for expensive.
+-- start parallel workers or use JIT for a query that it believes to be expensive.
 select
   set_config('default_transaction_isolation', 'read committed', false),
   set_config('enable_sort', 'off', false),

@@ -1,5 +1,5 @@
--- The answer, and the transaction in which it is true. Its id is asked for after the store, which gives
--- the transaction one if it changes anything.
+-- The answer, and the transaction in which it is valid. The transaction id is read after the store,
+-- which assigns one if it changes anything.
 select stored.answer, pg_current_xact_id_if_assigned()::text
 from (
   select {schema}.store_checkpoint(

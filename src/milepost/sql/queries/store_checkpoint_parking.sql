@@ -1,6 +1,6 @@
--- The store of a processor that parks: its answer, and whether any key of it is parked at all. That
--- costs no statement of its own, and cannot be stale: whoever parks a key moves the checkpoint,
--- which is locked by now.
+-- The store of a processor that parks: the answer, and whether any key of it is parked. That needs
+-- no extra statement, and cannot be stale: a session that parks a key moves the checkpoint, which
+-- is locked now.
 select
   stored.answer,
   case when stored.answer = 1 then {schema}.has_parked(%(processor)s, %(version)s) else false end,

@@ -1,4 +1,4 @@
--- Whether an index says that the key is unique, which an upsert relies on.
+-- Whether a unique index exists for the key, which an upsert needs.
 select exists (
   select
   from pg_index as i

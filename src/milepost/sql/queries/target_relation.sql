@@ -1,4 +1,4 @@
--- What a name stands for, if anything, in the schema where it is or would be made.
+-- The object with this name, if any, in the schema where it is or would be created.
 select
   n.nspname,
   c.relkind::text,

@@ -1,5 +1,5 @@
--- Whether it is this session's turn now, and stays so until it ends. The key is a hash of 64 bits in
--- two numbers, a space that the log does not use.
+-- Whether this session gets the turn now; it keeps it until it ends. The key is a 64-bit hash in
+-- two numbers, a key space that the log does not use.
 select pg_try_advisory_lock(
   (hashed >> 32)::integer, (hashed << 32 >> 32)::integer
 )

@@ -1,4 +1,4 @@
--- The same until the transaction ends. In a transaction of its own: whether nobody has the turn.
+-- The same until the end of the transaction. In its own transaction: whether the turn is free.
 select pg_try_advisory_xact_lock(
   (hashed >> 32)::integer, (hashed << 32 >> 32)::integer
 )

@@ -10,7 +10,7 @@ import pytest
 from milepost import Message, Milepost, Position, RecordedMessage, Retry, db
 from milepost.db import AsyncConnection, Connection
 from milepost.processors import Processor
-from milepost.processors.dead_letters import list_dead_letters
+from milepost.processors.set_aside.dead_letters import list_dead_letters
 from tests.integration.processors import sessions
 from tests.integration.processors.conftest import Put
 from tests.integration.processors.running import Effects, leave_all, running
@@ -34,7 +34,7 @@ def noting(mp: Milepost, seen: Seen, **options: object) -> Processor:
 
 
 def reset(processor: Processor, to: Position | str = "beginning") -> None:
-    with db.connect(processor.url) as own, own.transaction():
+    with db.connect(processor.runtime.url) as own, own.transaction():
         processor.reset(to, own)  # type: ignore[arg-type]  # 'beginning' or 'end'
 
 
@@ -133,7 +133,7 @@ def test_reset_handlers_run_in_the_transaction_that_rewinds(
 
     positions = put(4)
     processor.run(until="caught_up")
-    with db.connect(processor.url) as own, own.transaction(force_rollback=True):
+    with db.connect(processor.runtime.url) as own, own.transaction(force_rollback=True):
         processor.reset(positions[1], own)
         assert own.execute("select count(*) from effects").fetchone() == (2,)
     assert (effects.count(), processor.position()) == (4, positions[-1])

@@ -11,7 +11,7 @@ from milepost.checkpoints import CheckpointKey
 from milepost.db import Connection
 from milepost.errors import ResetRefused
 from milepost.processors import Processor
-from milepost.processors.segmented.operator import merge
+from milepost.processors.segments.operations import merge
 from tests.integration.processors.conftest import Put
 from tests.integration.processors.running import Effects, leave_all, running
 from tests.waiting import wait_until
@@ -34,7 +34,7 @@ def filling(mp: Milepost, **options: object) -> Processor:
 
 
 def reset(processor: Processor) -> None:
-    with db.connect(processor.url) as own:
+    with db.connect(processor.runtime.url) as own:
         processor.reset("beginning", own)
 
 
@@ -103,7 +103,7 @@ def test_a_reset_that_is_rolled_back_has_changed_nothing(
     processor = filling(mp)
     positions = put(20, keys=20)
     processor.run(until="caught_up")
-    with db.connect(processor.url) as own, own.transaction(force_rollback=True):
+    with db.connect(processor.runtime.url) as own, own.transaction(force_rollback=True):
         processor.reset("beginning", own)
         assert own.execute("select count(*) from effects").fetchone() == (0,)
     assert sorted(effects.positions()) == positions

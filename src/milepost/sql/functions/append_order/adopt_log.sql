@@ -1,6 +1,6 @@
--- Make a log that was dumped elsewhere this cluster's own with the first message that is appended
--- here: in this order it may go on without rebase(), and from now on a failover of this cluster is
--- to be noticed. Whoever finds the row locked leaves it to the other.
+-- Adopt a log that was dumped from another cluster when the first message is appended here: in this
+-- order the log can be used without rebase(), and from now on a failover of this cluster must be
+-- detected. A session that finds the row locked leaves it to the other.
 create or replace function {schema}.adopt_log() returns void
 language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 begin

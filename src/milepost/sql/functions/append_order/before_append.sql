@@ -1,25 +1,26 @@
--- Once per transaction, before its first position is drawn: put a floor under every position
+-- Once per transaction, before its first position is drawn: register a floor below every position
 -- that the transaction can draw, where the horizon finds it.
 --
--- The floor is the sequence's last value, and it is held as the low half of the key of a shared
--- advisory lock: shared, so that appenders never wait for each other; of the transaction, so
--- that it lives until after the commit is visible, survives PREPARE TRANSACTION, and goes with
--- a rolled back savepoint together with the rows it covers. The marker that the lock is taken
--- goes with the savepoint too. It holds the transaction's own id, so that a setting left behind
--- or made up by someone never matches.
+-- The floor is the sequence's last value. It is stored as the low half of the key of a shared
+-- advisory lock: shared, so that appenders never wait for each other; at transaction level, so that
+-- it is held until after the commit is visible, survives PREPARE TRANSACTION, and is released with
+-- a rolled back savepoint together with the rows it covers. The marker that the lock is taken is
+-- reset with the savepoint too. It contains the transaction's own id, so that a setting that was
+-- left over or set by a user never matches.
 --
--- NOTIFY serialises commits, so only one of the transactions in flight sends it: the one that
--- gets the second lock. That is enough, because a reader keeps looking while appenders are in
--- flight and sleeps only when there are none (docs/decisions/0005).
+-- NOTIFY serialises commits, so only one of the transactions in flight sends it: the one that gets
+-- the second lock. That is enough, because a reader keeps polling while appenders are in flight and
+-- sleeps only when there are none (docs/decisions/0005).
 --
--- SECURITY DEFINER: who may insert needs no rights on the sequence. Every name is qualified and
--- operators are called as functions instead of fixing search_path: the same protection against
--- a caller's search_path, at a third of the cost (20 of 35 µs an append). Functions are called in
--- assignments, which plpgsql evaluates without a query of their own, unlike PERFORM.
+-- SECURITY DEFINER: a role that may insert needs no privilege on the sequence. Every name is
+-- qualified and operators are called as functions instead of setting search_path: the same
+-- protection against a caller's search_path, at a third of the cost (20 of 35 µs an append).
+-- Functions are called in assignments, which plpgsql evaluates without a separate query, unlike
+-- PERFORM.
 --
--- Once per session: refuse to append where rows lie above the sequence, which would fill gaps that
--- readers have passed, or after a failover. At every append that question would cost a tenth; no
--- session outlives a failover.
+-- Once per session: refuse to append if there are rows above the sequence, because new positions
+-- would fill gaps that readers have passed, and after a failover. At every append this check would
+-- cost a tenth; no session survives a failover.
 create or replace function {schema}.before_append() returns trigger
 language plpgsql volatile security definer as $$
 declare
@@ -38,7 +39,8 @@ begin
     done := pg_catalog.set_config(checked, 'yes', false);
   end if;
   floor := coalesce(pg_catalog.pg_sequence_last_value('{schema}.messages_position_seq'), 0);
-  -- No appender takes a key exclusively. Where a stranger does, or waits to, a lower floor is safe.
+  -- No appender takes a key exclusively. If another session does or waits to, a lower floor is
+  -- safe.
   while not pg_catalog.pg_try_advisory_xact_lock_shared(
     pg_catalog.int8or(
       pg_catalog.int8shl(tg_relid::bigint, 32), pg_catalog.int8and(floor, 4294967295)

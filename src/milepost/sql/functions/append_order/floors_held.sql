@@ -1,13 +1,13 @@
 -- The floors that transactions in flight hold (see before_append), by virtual transaction id.
 --
--- Advisory locks have no owner: anybody who may connect can take one that looks like a floor. A floor
--- counts only if its holder also has the lock on the table that an INSERT takes before its trigger
--- runs, which needs the right to insert.
+-- Advisory locks have no owner: any role that may connect can take one that looks like a floor. A
+-- floor counts only if its holder also has the table lock that an INSERT takes before its trigger
+-- runs, which needs the privilege to insert.
 --
--- pg_locks looks at each session's own table locks before it looks at the shared ones, advisory locks
--- among them. Whoever takes both in between has a floor without a lock on the table here, and is not
--- counted: it draws after the caller has read the sequence, hence above that. Both locks end with
--- the transaction, after its commit is visible, and both carry its virtual id, also when it is
+-- pg_locks reads each session's own table locks before the shared ones, including advisory locks. A
+-- session that takes both in between appears here with a floor but without a table lock, and is not
+-- counted: it draws after the caller has read the sequence, hence above that value. Both locks end
+-- with the transaction, after its commit is visible, and both have its virtual id, also if it is
 -- prepared.
 create or replace function {schema}.floors_held() returns table (
   virtualtransaction text,

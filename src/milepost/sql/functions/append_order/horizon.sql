@@ -1,9 +1,9 @@
--- The last message below which nothing can appear any more: not above the sequence's last value
--- nor the lowest floor that a transaction in flight holds (see before_append).
+-- The last message below which nothing new can appear: not above the sequence's last value, and not
+-- above the lowest floor that a transaction in flight holds (see before_append).
 --
--- The sequence is read first. Whoever takes a lock after the locks were read draws after that,
--- hence above what the sequence said; whoever released one before is visible to any snapshot
--- taken from now on. So the rows must be read by a later statement.
+-- The sequence is read first. A transaction that takes a lock after the locks were read draws
+-- later, hence above the value of the sequence; one that released its lock before is visible to any
+-- snapshot taken from now on. So the rows must be read by a later statement.
 create or replace function {schema}.horizon() returns {schema}.position
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -15,7 +15,7 @@ begin
   if pg_is_in_recovery() then
     raise exception 'a log in append order cannot be read on a standby'
       using errcode = 'MP002',
-      hint = 'Its horizon lives in the locks of the primary: read there, or create the log with --order transaction.';
+      hint = 'Its horizon depends on locks of the primary: read there, or create the log with --order transaction.';
   end if;
   perform {schema}.refuse_unsafe_read();
 
@@ -27,8 +27,8 @@ begin
     return {schema}.last_message(row(0, newest)::{schema}.position);
   end if;
 
-  -- Only 32 bits of a floor fit into the key. Every floor held is at most what is drawn by
-  -- now, so that counting back from there undoes the wrap-around.
+  -- Only 32 bits of a floor fit into the key. Every floor is at most the current value of the
+  -- sequence, so that counting back from there undoes the wrap-around.
   drawn := pg_sequence_last_value(log_sequence);
   select least(newest, min(coalesce(drawn, 0) - ((coalesce(drawn, 0) - floor) & 4294967295)))
   into newest

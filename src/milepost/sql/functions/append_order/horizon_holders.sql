@@ -1,5 +1,5 @@
--- Who holds the horizon back: every transaction that has appended and not ended, oldest floor
--- first. No pid: a prepared transaction.
+-- What holds the horizon back: every transaction that has appended and not ended, oldest floor
+-- first. Without a pid: a prepared transaction.
 create or replace function {schema}.horizon_holders() returns table (
   pid integer,
   prepared text,
@@ -27,8 +27,8 @@ language sql volatile as $$
     end
   from {schema}.floors_held() as lock
   left join pg_stat_activity as activity on activity.pid = lock.pid
-  -- A prepared transaction is known by the lock on its own id, which it keeps too; the virtual
-  -- id that both locks carry is its session's, or -1 and its own id after a restart.
+  -- A prepared transaction is identified by the lock on its own id, which it keeps too; the virtual
+  -- id of both locks is its session's, or -1 and its own id after a restart.
   left join (
     pg_locks as own_id join pg_prepared_xacts as prepared
       on own_id.locktype = 'transactionid' and own_id.transactionid = prepared.transaction

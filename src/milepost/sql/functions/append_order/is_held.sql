@@ -1,11 +1,11 @@
--- Whether something is in flight above a horizon, so that it is worth looking again soon. Here:
--- whether somebody holds a floor, and has drawn or is about to (a COPY that waits for its first
--- row), or a message has become visible since. A reader that slept then would miss it, because
--- only one of the transactions in flight notifies (see before_append).
+-- Whether something is in flight above a horizon, so that a reader should poll again soon. Here:
+-- whether a transaction holds a floor, and has drawn or is about to (a COPY that waits for its
+-- first row), or a message has become visible since. A reader that slept then would miss it,
+-- because only one of the transactions in flight notifies (see before_append).
 --
--- The locks first: whoever has released one by then is visible to the next statement's snapshot.
--- The newest is fetched and then compared: asked for any row above the horizon, the planner, who
--- does not know that there is hardly ever one, scans the table for it.
+-- The locks first: a transaction that has released its lock by then is visible to the snapshot of
+-- the next statement. The newest row is fetched and then compared: for a condition `above the
+-- horizon` the planner, which does not know that there is hardly ever such a row, scans the table.
 create or replace function {schema}.is_held(horizon {schema}.position) returns boolean
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 begin

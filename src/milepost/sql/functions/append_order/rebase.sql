@@ -1,11 +1,11 @@
--- Make a log safe to append to and to read whose rows came without their sequence (logical
--- replication, a load of the data alone), which came from elsewhere, or whose server was promoted:
--- draw above every message that is there, and above every position that a reader may have reached
--- elsewhere: nobody appends 2^32 of them after the newest message that came along. Positions and
--- checkpoints keep their values.
--- Messages whose transaction_id somebody named have no place in this order, and readers may have
--- passed wherever they would go: they get the next positions, in the order they had.
--- Repairs all that refuse_foreign_rows refuses. Answers with what was done.
+-- Make a log safe to append to and to read if its rows came without their sequence (logical
+-- replication, a load of the data alone), if it came from another cluster, or if its server was
+-- promoted: new positions are drawn above every existing message, and above every position that a
+-- reader may have reached elsewhere: nobody appends 2^32 messages after the newest one that was
+-- copied. Positions and checkpoints keep their values. Messages with a transaction_id that was set
+-- by a user have no place in this order, and readers may have passed any place they could get: they
+-- get the next positions, in the order they had. Repairs everything that refuse_foreign_rows
+-- refuses. Returns what was done.
 create or replace function {schema}.rebase() returns text
 language plpgsql volatile as $$
 declare
@@ -16,7 +16,7 @@ declare
   moved bigint := 0;
   done text[] := '{}';
 begin
-  -- Nobody appends meanwhile, so that no draw falls between reading and setting.
+  -- Blocks appenders, so that no position is drawn between reading and setting the sequence.
   lock table {schema}.messages in share row exclusive mode;
   select coalesce(max("position"), 0) into newest from {schema}.messages where transaction_id = 0;
   if coalesce(pg_sequence_last_value(log_sequence), 0) < newest or (
@@ -46,10 +46,10 @@ begin
     moved := moved + 1;
   end loop;
   if moved > 0 then
-    done := done || format('%s messages with a transaction_id of their own are the newest now', moved);
+    done := done || format('%s messages with a user-defined transaction_id are the newest now', moved);
   end if;
   return coalesce(
-    nullif(array_to_string(done, '; '), ''), 'nothing: the sequence is where it should be'
+    nullif(array_to_string(done, '; '), ''), 'nothing: the sequence is correct'
   );
 end;
 $$;

@@ -1,6 +1,6 @@
--- Rows above the sequence's value came without it: restored, or replicated. What is drawn now
--- would fill gaps that readers have passed, or collide; so nothing is appended or read. The same
--- after a failover. rebase() repairs both.
+-- Rows above the sequence's value came without it: restored, or replicated. New positions would
+-- fill gaps that readers have passed, or collide; so nothing is appended or read. The same after a
+-- failover. rebase() repairs both.
 create or replace function {schema}.refuse_foreign_rows() returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -10,7 +10,7 @@ begin
   perform {schema}.refuse_other_timeline();
   -- One statement, so that its snapshot is older than the sequence's value: a row above that
   -- value was not drawn from this sequence. Ordered, because for a plain EXISTS the planner,
-  -- until the table is analysed, expects to find such a row at once and scans it all.
+  -- until the table is analysed, expects to find such a row soon and scans the whole table.
   select sequence.newest, (
     select true
     from {schema}.messages
@@ -23,7 +23,7 @@ begin
     select coalesce(pg_sequence_last_value('{schema}.messages_position_seq'), 0)
   ) as sequence (newest);
   if is_ahead then
-    raise exception 'the log holds positions that its sequence, at %, has not drawn', newest
+    raise exception 'the log has positions that its sequence, at %, has not drawn', newest
       using errcode = 'MP003',
       hint = 'The rows were restored or replicated without the sequence, or name a transaction_id. Run: milepost rebase';
   end if;

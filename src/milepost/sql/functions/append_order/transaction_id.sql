@@ -1,5 +1,5 @@
--- The id under which the current transaction's messages sort: all under the same, so that their
--- positions alone say the order.
+-- The id by which the current transaction's messages sort: the same for all, so that only their
+-- positions determine the order.
 create or replace function {schema}.transaction_id() returns bigint
 language sql immutable parallel safe
 return 0::bigint;

@@ -1,5 +1,5 @@
--- What the table calls, each only where it is not so yet: altering a table waits for everybody who
--- reads it, and everybody who appends then waits behind that.
+-- What the table calls, each only if it is not there yet: ALTER TABLE waits for all sessions that
+-- read the table, and appenders then wait behind it.
 do $do$
 begin
   if not exists (
@@ -10,7 +10,7 @@ begin
     create trigger before_append before insert on {schema}.messages
     for each statement execute function {schema}.before_append();
   end if;
-  -- Not valid: rows that are there are not looked through, and a dump adds it behind the rows.
+  -- Not valid: existing rows are not checked, and a dump adds the constraint after the rows.
   if not exists (
     select from pg_constraint
     where conrelid = '{schema}.messages'::regclass and conname = 'messages_transaction_id_unnamed'

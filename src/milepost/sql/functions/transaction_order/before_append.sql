@@ -1,8 +1,8 @@
--- Once per transaction: refuse to append to a log of another cluster, and wake the readers.
--- The marker holds the transaction's own id, so that a setting left behind or made up by
--- someone never matches; a rolled back savepoint takes it along.
--- Once per session: refuse to append after a failover, which no session outlives.
--- SECURITY DEFINER: who may insert needs no right to read the log.
+-- Once per transaction: refuse to append to a log of another cluster, and wake the readers. The
+-- marker contains the transaction's own id, so that a setting that was left over or set by a user
+-- never matches; a rolled back savepoint resets it. Once per session: refuse to append after a
+-- failover, which no session survives. SECURITY DEFINER: a role that may insert needs no privilege
+-- to read the log.
 create or replace function {schema}.before_append() returns trigger
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare

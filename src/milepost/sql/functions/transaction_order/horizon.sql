@@ -1,5 +1,5 @@
--- The last message below which nothing can appear any more: the last of the transactions before
--- the oldest one that is still running, anywhere in the cluster.
+-- The last message below which nothing new can appear: the last of the transactions before the
+-- oldest one that is still running, anywhere in the cluster.
 create or replace function {schema}.horizon() returns {schema}.position
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 begin

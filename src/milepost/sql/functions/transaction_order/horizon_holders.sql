@@ -1,5 +1,5 @@
--- Who holds the horizon back: every transaction of the cluster that has an id and has not
--- ended, oldest first; in other databases too. No pid: a prepared transaction.
+-- What holds the horizon back: every transaction of the cluster that has an id and has not ended,
+-- oldest first; in other databases too. Without a pid: a prepared transaction.
 create or replace function {schema}.horizon_holders() returns table (
   pid integer,
   prepared text,

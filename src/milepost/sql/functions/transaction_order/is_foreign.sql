@@ -1,13 +1,13 @@
--- Whether the log's transaction ids are another cluster's.
+-- Whether the log's transaction ids come from another cluster.
 create or replace function {schema}.is_foreign() returns boolean
 language plpgsql volatile as $$
 declare
   found_foreign boolean;
 begin
-  -- The second question finds what the first cannot: a log from a physical copy of this
-  -- cluster. Its snapshot has seen no transaction from its own xmax on, but this one. Ordered,
+  -- The second condition finds what the first cannot: a log from a physical copy of this
+  -- cluster. The snapshot sees no transaction from its own xmax on, except this one. Ordered,
   -- because for a plain EXISTS the planner, until the table is analysed, expects to find such a
-  -- row at once and scans it all.
+  -- row soon and scans the whole table.
   select
     log.system_identifier <> control.system_identifier
     or (

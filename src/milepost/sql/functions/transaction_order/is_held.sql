@@ -1,7 +1,7 @@
--- Whether something is in flight above a horizon, so that it is worth looking again soon. Here:
--- whether a committed message waits for an older transaction to end.
--- The newest is fetched and then compared: asked for any row above the horizon, the planner, who
--- does not know that there is hardly ever one, scans the table for it.
+-- Whether something is in flight above a horizon, so that a reader should poll again soon. Here:
+-- whether a committed message waits for an older transaction to end. The newest row is fetched and
+-- then compared: for a condition `above the horizon` the planner, which does not know that there is
+-- hardly ever such a row, scans the table.
 create or replace function {schema}.is_held(horizon {schema}.position) returns boolean
 language sql volatile
 return coalesce(

@@ -1,8 +1,8 @@
--- Make a log that was restored from another cluster, or has seen a failover, this cluster's own:
--- raise the base so that every transaction still to append here sorts above every message that is
--- there, and above every position that a reader may have reached in the old cluster. That one is not
--- in the dump, but the old cluster cannot have used up 2^40 transaction ids since its newest message.
--- Positions and checkpoints keep their values. Answers with what was done.
+-- Adopt a log that was restored from another cluster, or has seen a failover: raise the base so
+-- that every later transaction here sorts above every existing message, and above every position
+-- that a reader may have reached in the old cluster. That position is not in the dump, but the old
+-- cluster cannot have used 2^40 transaction ids since its newest message. Positions and checkpoints
+-- keep their values. Returns what was done.
 create or replace function {schema}.rebase() returns text
 language plpgsql volatile as $$
 declare
@@ -10,7 +10,7 @@ declare
   base bigint;
   kept {schema}.position;
 begin
-  -- Nobody appends meanwhile.
+  -- Blocks appenders.
   lock table {schema}.messages in share row exclusive mode;
   if not ({schema}.is_foreign() or {schema}.is_other_timeline()) then
     return 'nothing: the log belongs to this cluster';

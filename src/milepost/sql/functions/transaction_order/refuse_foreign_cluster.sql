@@ -1,5 +1,5 @@
--- Transaction ids mean something in their own cluster alone. In another one, old messages may
--- be unreadable and new ones sort before the checkpoints, so neither is let happen.
+-- Transaction ids are only valid in their own cluster. In another one, old messages may be
+-- unreadable and new ones sort before the checkpoints, so both are refused.
 create or replace function {schema}.refuse_foreign_cluster() returns void
 language plpgsql volatile as $$
 begin

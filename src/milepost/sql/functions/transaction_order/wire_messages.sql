@@ -1,5 +1,5 @@
--- What the table calls, each only where it is not so yet: altering a table waits for everybody who
--- reads it, and everybody who appends then waits behind that.
+-- What the table calls, each only if it is not there yet: ALTER TABLE waits for all sessions that
+-- read the table, and appenders then wait behind it.
 do $do$
 begin
   if not exists (
@@ -10,7 +10,7 @@ begin
     create trigger before_append before insert on {schema}.messages
     for each statement execute function {schema}.before_append();
   end if;
-  -- After the row: a trigger before it would have COPY insert row by row.
+  -- After the row: with a trigger before it, COPY would insert row by row.
   if not exists (
     select from pg_trigger
     where tgrelid = '{schema}.messages'::regclass and tgname = 'refuse_named_id'

@@ -1,0 +1,173 @@
+"""`milepost pipelines`: the state of each pipeline, its versions, and what operators can do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from milepost.app import Milepost
+from milepost.cli import options, output
+from milepost.cli.commands.run import load
+from milepost.cli.following import as_document, print_versions, progress_cells
+from milepost.cli.on_log import command_of, new_group
+from milepost.cli.progress import progress
+from milepost.errors import UnknownPipeline
+from milepost.pipeline import admin
+from milepost.pipeline.settings import project_table, spark_settings
+from milepost.words import duration
+
+if TYPE_CHECKING:
+    from milepost.pipeline.rebuild import Progress, Rebuilt
+
+
+def list_all(mp: Milepost, as_json: options.AsJson = False) -> None:
+    """List all versions of all pipelines that have run on this log; * marks the active version."""
+    with mp.connect() as conn:
+        found = admin.list_pipelines(conn, mp.schema)
+    output.print_listing(found, as_document, print_pipelines, as_json=as_json)
+
+
+app = new_group(
+    "Pipelines on Spark: list, show, rebuild, rollback, drop, pause, resume.", list_all, "list"
+)
+
+
+@command_of(app)
+def show(mp: Milepost, name: options.Name, as_json: options.AsJson = False) -> None:
+    """Show everything known about one pipeline."""
+    with mp.connect() as conn:
+        found = admin.find(conn, mp.schema, name)
+    print_versions(name, found, as_json=as_json)
+
+
+@command_of(app)
+def rebuild(
+    name: options.Name,
+    application: options.Application,
+    to_version: Annotated[
+        int | None,
+        typer.Option(min=1, help="Default: the version of an interrupted rebuild, else the next."),
+    ] = None,
+    drop_old: Annotated[
+        bool, typer.Option("--drop/--keep", help="Drop or keep the version that is replaced.")
+    ] = False,
+    max_messages: Annotated[
+        int | None, typer.Option(min=1, show_default="500000", help="Messages per step.")
+    ] = None,
+    master: options.Master = None,
+    spark_conf: options.SparkConf = None,
+    yes: options.Yes = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Fill a new version of a pipeline's table from the log, while the old version keeps running;
+    then make the target show the new version. Run it again to continue an interrupted rebuild."""
+    mp = load(application)
+    if name not in mp.pipelines:
+        raise UnknownPipeline(name, sorted(mp.pipelines))
+    settings = spark_settings(project_table(Path.cwd()), os.environ, master, spark_conf or ())
+    if drop_old:
+        output.confirm(f"drop the version of {name} that is replaced, with its table", yes=yes)
+    pipeline = mp.pipelines[name].using(settings)
+    with progress() as show_progress:
+
+        def watch(found: Progress) -> None:
+            show_progress(f"{name} v{found.version} {found.phase}", found.done, found.total)
+
+        rebuilt = pipeline.rebuild(
+            to_version, drop_old=drop_old, max_messages=max_messages, watch=watch
+        )
+    document = asdict(rebuilt) | {"position": str(rebuilt.position)}
+    output.print_result(document, _sentence(rebuilt), as_json=as_json)
+
+
+@command_of(app)
+def rollback(
+    mp: Milepost,
+    name: options.Name,
+    to_version: Annotated[
+        int | None, typer.Option(min=1, help="Default: the highest below the active version.")
+    ] = None,
+) -> None:
+    """Make the target show an earlier version again; it continues from that version's position."""
+    with mp.connect() as conn:
+        before, after = admin.roll_back(conn, mp.schema, name, to_version)
+    typer.echo(f"{name} shows version {after} again; version {before} is kept")
+
+
+@command_of(app)
+def drop(
+    mp: Milepost,
+    name: options.Name,
+    version: Annotated[int, typer.Option(min=1, help="Which one; not the active version.")],
+    yes: options.Yes = False,
+) -> None:
+    """Drop a version: its table, its checkpoint and its status."""
+    with mp.connect() as conn:
+        admin.refuse_undroppable(conn, mp.schema, name, version)
+        output.confirm(f"drop version {version} of {name}, with its table", yes=yes)
+        admin.drop(conn, mp.schema, name, version)
+    typer.echo(f"dropped {name} version {version}")
+
+
+@command_of(app)
+def pause(mp: Milepost, name: options.Name) -> None:
+    """Pause a pipeline. It finishes its current batch and then waits; a rebuild continues."""
+    _set_paused(mp, name, is_paused=True)
+
+
+@command_of(app)
+def resume(mp: Milepost, name: options.Name) -> None:
+    """Resume a paused pipeline."""
+    _set_paused(mp, name, is_paused=False)
+
+
+def print_pipelines(found: Sequence[admin.PipelineStatus]) -> None:
+    rows = [_cells(status) for status in found]
+    right = ("lag", "rows/s", "batches/s")
+    output.print_table(rows, "no pipeline has run on this log yet", right=right)
+    for status in found:
+        label = f"{status.name} v{status.version}"
+        if status.phases_ms and status.state != "kept":
+            output.print_remark(f"{label}: {_phases(status.phases_ms)}")
+        if status.last_error is not None:
+            output.print_remark(f"{label}: {status.last_error}", style="red")
+
+
+def _phases(phases_ms: dict[str, float]) -> str:
+    """Of the last batch. --json and `show` have Spark's own phases too."""
+    own = {name: ms for name, ms in phases_ms.items() if not name.startswith("spark.")}
+    return "last batch " + ", ".join(f"{name} {ms:,.0f} ms" for name, ms in own.items())
+
+
+def _cells(status: admin.PipelineStatus) -> dict[str, str]:
+    cells = {
+        "name": output.fitted(status.name, 20),
+        "version": f"{status.version}{'*' if status.is_active else ''}",
+        "state": status.state,
+        **progress_cells(status),
+        "rows/s": f"{status.rows_per_second:,.0f}",
+        "batches/s": f"{status.batches_per_second:,.1f}",
+    }
+    return cells | ({"lag": "-"} if status.state == "kept" else {})
+
+
+def _sentence(rebuilt: Rebuilt) -> str:
+    old = "" if rebuilt.replaced is None else f" in place of version {rebuilt.replaced}"
+    fate = "" if rebuilt.replaced is None else ", which is kept"
+    if rebuilt.is_old_dropped:
+        fate = ", which is dropped"
+    return (
+        f"{rebuilt.name} shows version {rebuilt.version}{old}{fate}: {rebuilt.rows:,} rows up to "
+        f"{rebuilt.position} in {duration(rebuilt.seconds)}"
+    )
+
+
+def _set_paused(mp: Milepost, name: str, *, is_paused: bool) -> None:
+    with mp.connect() as conn:
+        admin.set_paused(conn, mp.schema, name, is_paused=is_paused)
+    typer.echo(f"{name}: {'paused' if is_paused else 'resumed'}")

@@ -1,0 +1,160 @@
+"""`milepost run app:mp`: run an application's processors, pipelines and workers, in one process or
+in several."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from milepost.app import Milepost
+from milepost.cli import options
+from milepost.cli.database import say_embedded
+from milepost.cli.logs import LogFormat, failures_logged, log, set_up_logging
+from milepost.cli.output import say
+from milepost.cli.processes import Processes, stop_with_parent
+from milepost.errors import AppNotFound
+from milepost.pipeline.engine import SparkProcessor
+from milepost.pipeline.pipeline import Pipeline
+from milepost.pipeline.settings import project_table, spark_settings
+from milepost.queue import Scheduler
+
+
+def command(
+    application: options.Application,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only",
+            help="Only this processor, pipeline or worker; milepost.schedules for all schedules. "
+            "Repeatable.",
+        ),
+    ] = None,
+    until: Annotated[
+        Literal["stopped", "caught_up", "drained"], typer.Option(help="When to stop.")
+    ] = "stopped",
+    stop_seconds: Annotated[
+        float, typer.Option(min=0, help="How long the current batch may take to finish.")
+    ] = 30.0,
+    fail_fast: Annotated[
+        bool,
+        typer.Option(
+            "--fail-fast",
+            help="End with the first member that fails. Without it, a member that fails is "
+            "restarted after a growing pause, and the others go on.",
+        ),
+    ] = False,
+    processes: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Run it in so many processes. One that dies is restarted after a growing pause. "
+            "What runs on Spark runs in the first one only.",
+        ),
+    ] = 1,
+    master: options.Master = None,
+    spark_conf: options.SparkConf = None,
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        typer.Option(help="debug: a line per batch. info: a line per change of state."),
+    ] = "info",
+    log_format: Annotated[
+        LogFormat,
+        typer.Option(envvar="MILEPOST_LOG_FORMAT", help="json: each log line is a JSON object."),
+    ] = "text",
+) -> None:
+    """Run an application's processors, pipelines and workers until SIGTERM or Ctrl-C. Current
+    batches and jobs are finished."""
+    set_up_logging(log_level, log_format)
+    stop_with_parent()
+    is_json = log_format == "json"
+    tell = log.info if is_json else say
+    with failures_logged() if is_json else nullcontext():
+        mp = load(application, tell)
+        spark = spark_settings(project_table(Path.cwd()), os.environ, master, spark_conf or ())
+        refuse_unrunnable(application, mp, only)
+        if processes > 1:
+            shared = [
+                *("--until", until, "--stop-seconds", str(stop_seconds)),
+                *("--log-level", log_level, "--log-format", log_format),
+                *(["--fail-fast"] if fail_fast else []),
+                *(["--master", master] if master else []),
+                *(word for conf in spark_conf or () for word in ("--spark-conf", conf)),
+            ]
+            with mp.connect():
+                pass  # what none of them could do is said once
+            commands = child_commands(application, mp, only, processes, shared)
+            children = Processes(
+                commands, stop_seconds, is_restarted=until == "stopped", is_fail_fast=fail_fast
+            )
+            raise typer.Exit(children.run())
+        mp.run(
+            only or None,
+            until,
+            stop_seconds,
+            fail_fast=fail_fast,
+            spark=spark,
+            on_start=lambda names: tell(f"running {', '.join(names)}"),
+        )
+
+
+def child_commands(
+    application: str, mp: Milepost, only: list[str] | None, processes: int, shared: list[str]
+) -> list[list[str]]:
+    """The arguments of each process. A pipeline has one driver, so the first one runs all, and the
+    others run what does not need Spark."""
+    members = mp.members(only or None)
+    others = [m.name for m in members if not isinstance(m, Pipeline | SparkProcessor)]
+    if not others:
+        raise typer.BadParameter(
+            f"{processes} processes have nothing to share: all of {application} runs on Spark, "
+            "with one driver each. Leave --processes out.",
+            param_hint="--processes",
+        )
+    names = only if len(others) == len(members) else [n for n in others if n != Scheduler.name]
+    first, rest = (
+        ["run", application, *shared, *(word for name in chosen or () for word in ("--only", name))]
+        for chosen in (only, names)
+    )
+    return [first, *[rest] * (processes - 1)]
+
+
+def refuse_unrunnable(application: str, mp: Milepost, only: list[str] | None) -> None:
+    """With an error that names what could be run."""
+    if not mp.members():
+        raise AppNotFound(
+            f"{application} has no processors, pipelines, workers or schedules. Add one with "
+            "@mp.processor(...), @mp.pipeline(...) or @mp.worker(...)."
+        )
+    mp.members(only or None)
+
+
+def load(application: str, tell: Callable[[str], None] = say) -> Milepost:
+    """The Milepost instance `module:name`; the current directory is importable."""
+    module_name, _, name = application.partition(":")
+    if not module_name or not name:
+        raise AppNotFound(f"{application!r} is not of the form MODULE:NAME, such as app:mp.")
+    directory = str(Path.cwd())
+    if directory not in sys.path:
+        sys.path.insert(0, directory)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise  # the module exists, but something it imports does not
+        raise AppNotFound(
+            f"There is no module {module_name!r} in {directory} or among the installed packages."
+        ) from None
+    found = getattr(module, name, None)
+    if not isinstance(found, Milepost):
+        kind = "nothing" if found is None else f"a {type(found).__name__}"
+        raise AppNotFound(f"{application} is {kind}, expected a Milepost instance.")
+    if found.embedded_directory is not None:
+        say_embedded(found.embedded_directory, tell)
+    return found

@@ -1,0 +1,48 @@
+"""What processors, segments and pipelines have in common on the screen and in JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import typer
+
+from milepost.cli.output import print_facts, print_json
+from milepost.words import duration
+
+if TYPE_CHECKING:
+    from milepost.pipeline.admin import PipelineStatus
+    from milepost.processors.admin import ProcessorStatus
+    from milepost.processors.segments.operations import SegmentStatus
+
+Status: TypeAlias = "ProcessorStatus | SegmentStatus | PipelineStatus"
+# The end of a position after the whole of a transaction, which is shown as `17:*`.
+_WHOLE_TRANSACTION = ":9223372036854775807"
+
+
+def as_document(status: Status) -> dict[str, Any]:
+    document = asdict(status)
+    del document["transaction_id"]
+    position = status.checkpoint
+    return document | {"position": None if position is None else str(position)}
+
+
+def print_versions(name: str, found: Sequence[Status], *, as_json: bool) -> None:
+    """Everything known about each version of a processor or pipeline."""
+    documents = [as_document(status) for status in found]
+    if as_json:
+        print_json(documents)
+        return
+    for document in documents:
+        typer.echo(f"{name} version {document['version']}")
+        print_facts(document, indent="  ")
+
+
+def progress_cells(status: Status) -> dict[str, str]:
+    more = "" if getattr(status, "is_lag_exact", True) else "+"
+    return {
+        "position": str(status.checkpoint or "-").replace(_WHOLE_TRANSACTION, ":*"),
+        "lag": f"{status.lag_messages:,}{more}",
+        "behind": duration(status.lag_seconds) if status.lag_messages else "-",
+    }

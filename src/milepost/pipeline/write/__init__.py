@@ -1,0 +1,11 @@
+"""Write a range of output exactly once: staged, then merged in one fenced transaction."""
+
+from milepost.pipeline.write.range_writer import (
+    CheckpointMoved,
+    Pending,
+    RangeWriter,
+    SparkBatch,
+    Written,
+)
+
+__all__ = ["CheckpointMoved", "Pending", "RangeWriter", "SparkBatch", "Written"]

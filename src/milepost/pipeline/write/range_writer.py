@@ -1,0 +1,220 @@
+"""Apply one range of the log to a PostgreSQL sink, exactly once.
+
+The stream, catching up and the rebuild all use this, with the range and the rows that it gives.
+Executors stage the rows. Then one short transaction moves the checkpoint from the range's start to
+its end and merges. If the checkpoint is not at the range's start, nothing of it is written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from milepost import db, sql
+from milepost.checkpoints import Answer, CheckpointKey, PostgresCheckpointStore
+from milepost.errors import CompetingPipeline
+from milepost.pipeline.names import TURNS, staging_name
+from milepost.pipeline.sinks import ToLog, ToQueue
+from milepost.pipeline.write.column_types import columns_of
+from milepost.pipeline.write.staging import Staged, Staging
+from milepost.pipeline.write.to_items import item_merge
+from milepost.pipeline.write.to_table import table_merge
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from milepost.db import Connection
+    from milepost.pipeline.sinks import PostgresSink
+    from milepost.pipeline.source import Range
+    from milepost.pipeline.write.column_types import Column
+    from milepost.pipeline.write.merge import Merge
+
+
+class CheckpointMoved(Exception):
+    """Somebody moved the checkpoint, or made another version the active one. Load it again."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        super().__init__(answer.name.lower())
+
+
+@dataclass(frozen=True, slots=True)
+class SparkBatch:
+    """A batch of a stateful query, which may be replayed without moving the checkpoint."""
+
+    run: str  # the id of the checkpoint directory
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The result of a range: how many rows it gave, and how long each phase took."""
+
+    rows: int
+    phases_ms: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Staged rows of a range, to be merged."""
+
+    staging: Staging
+    staged: Staged
+    merge: Merge
+    clock: _Phases
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    schema_json: str
+    columns: list[Column]
+    merge: Merge
+    stagings: dict[int, Staging] = field(default_factory=dict)  # by turn
+
+
+@dataclass(slots=True)
+class RangeWriter:
+    """Writes one version of a pipeline on one connection, one range at a time."""
+
+    key: CheckpointKey
+    sink: PostgresSink
+    conn: Connection
+    conninfo: str = field(repr=False)  # for the executors
+    owner: str
+    schema: str
+    epoch: int = 0
+    _prepared: _Prepared | None = field(default=None, init=False)
+
+    def clean(self) -> None:
+        """Empty the staging that an earlier driver has left, unless a task still copies into it."""
+        for turn in range(TURNS):
+            self._staging(turn).clean(self.conn)
+
+    def apply(self, df: DataFrame, range_: Range, batch: SparkBatch | None = None) -> Written:
+        """Write what `df` gives for the range. Raises if the checkpoint is not at its start."""
+        # A batch with state must not be computed twice.
+        messages = range_.width if batch is None else None
+        return self.merge(range_, self.staging_of(df, messages)(), batch)
+
+    def staging_of(
+        self, df: DataFrame, messages: int | None, turn: int = 0
+    ) -> Callable[[], Pending]:
+        """A function that stages the rows, for any thread: while the rows of one turn are merged,
+        those of the other may be staged. `messages`: about how many the rows come from, if it is
+        known."""
+        clock = _Phases()
+        prepared = self.prepare(df)
+        if turn not in prepared.stagings:
+            merge = prepared.merge
+            staging = self._staging(turn, is_ordered=merge.is_ordered, sums=merge.sums)
+            staging.create(self.conn, merge.staged)
+            prepared.stagings[turn] = staging
+        staging = prepared.stagings[turn]
+        clock.lap("prepare")
+
+        def stage() -> Pending:
+            clock.lap("wait")
+            staged = staging.stage(df, prepared.columns, messages)
+            clock.lap("stage")
+            return Pending(staging, staged, prepared.merge, clock)
+
+        return stage
+
+    def merge(self, range_: Range, pending: Pending, batch: SparkBatch | None = None) -> Written:
+        """Merge what is staged, and move the checkpoint over the range."""
+        staged, merge, clock = pending.staged, pending.merge, pending.clock
+        clock.lap("wait")
+        try:
+            with db.translated(self.schema), self.conn.transaction():
+                is_new = self._advance(range_, batch)
+                if is_new and staged.rows:
+                    self._execute("check_staged", staged, {"rows": staged.copied})
+                    self._execute(merge.query, staged, merge.parameters)
+        except psycopg.Error as error:
+            # After the rollback. A lost connection cannot be asked.
+            if self.conn.closed:
+                raise
+            explained = merge.explain(error, self.conn, staged)
+            if explained is None:
+                raise
+            raise explained from error
+        clock.lap("merge")
+        pending.staging.sweep(self.conn)
+        clock.lap("sweep")
+        return Written(staged.rows if is_new else 0, clock.laps_ms)
+
+    def prepare(self, df: DataFrame) -> _Prepared:
+        """Make or check the target for such rows. Once, and again if the columns of the output
+        change, as those of a pivot do."""
+        # One call to the JVM. The schema as an object would need many.
+        schema_json = df._jdf.schema().json()
+        if self._prepared is None or self._prepared.schema_json != schema_json:
+            columns = columns_of(self.key.processor, df.schema)
+            merge = prepare_merge(self.conn, self.key, self.sink, columns, schema=self.schema)
+            self._prepared = _Prepared(schema_json, columns, merge)
+        return self._prepared
+
+    def _staging(self, turn: int, **merged: Any) -> Staging:
+        name = staging_name(self.key.processor, self.key.version, turn)
+        return Staging(self.conninfo, self.schema, name, **merged)
+
+    def _advance(self, range_: Range, batch: SparkBatch | None) -> bool:
+        """Move the checkpoint first: its row lock keeps competitors out of the merge. Whether
+        there is something new to merge."""
+        if range_.after != range_.last:
+            store = PostgresCheckpointStore(self.conn, self.schema)
+            answer = store.store(
+                self.key, range_.after, range_.last, epoch=self.epoch, owner=self.owner
+            )
+            if answer in (Answer.OLDER, Answer.MISSING, Answer.FENCED):
+                raise CheckpointMoved(answer)
+            if answer is not Answer.STORED:
+                found = store.load(self.key)
+                other, name = None if found is None else found.owner, answer.name.lower()
+                raise CompetingPipeline(self.key.processor, self.owner, other, name)
+        return True if batch is None else self._note(batch)
+
+    def _note(self, batch: SparkBatch) -> bool:
+        (is_new,) = db.fetch_one(
+            self.conn,
+            self.schema,
+            "note_spark_batch",
+            pipeline=self.key.processor,
+            version=self.key.version,
+            run=batch.run,
+            batch=batch.number,
+        )
+        return bool(is_new)
+
+    def _execute(self, query: str, staged: Staged, parameters: Mapping[str, Any]) -> None:
+        self.conn.execute(sql.query(query, self.schema), {**staged.parameters(), **parameters})
+
+
+def prepare_merge(
+    conn: Connection,
+    pipeline: CheckpointKey,
+    sink: PostgresSink,
+    columns: Sequence[Column],
+    schema: str,
+) -> Merge:
+    """Check the output against the sink, before anything is written."""
+    if isinstance(sink, ToLog | ToQueue):
+        return item_merge(pipeline.processor, sink, columns)
+    return table_merge(conn, pipeline, sink, columns, schema=schema)
+
+
+@dataclass(slots=True)
+class _Phases:
+    """How long each phase took."""
+
+    laps_ms: dict[str, float] = field(default_factory=dict)
+    _at: float = field(default_factory=time.perf_counter)
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.laps_ms[name] = self.laps_ms.get(name, 0.0) + round((now - self._at) * 1000, 1)
+        self._at = now

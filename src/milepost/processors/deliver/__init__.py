@@ -1,0 +1,1 @@
+"""Deliver messages to handlers, and move the checkpoint with their effects."""

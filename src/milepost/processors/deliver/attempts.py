@@ -1,0 +1,95 @@
+"""What to do with a handler's failure: retry, then stop or set the message aside."""
+
+from __future__ import annotations
+
+import random
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+from milepost import sql
+from milepost.checkpoints import columns
+from milepost.errors import CannotDecode, HandlerFailed, describe
+from milepost.handlers import storable
+from milepost.processors.deliver.transaction import Conflict, GuardFailed
+from milepost.records import RawMessage
+from milepost.runtime import Stopping
+
+if TYPE_CHECKING:
+    from milepost.db import Statement
+    from milepost.processors.definition import ProcessorOptions
+    from milepost.records import RecordedMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A message that could not be handled, and why."""
+
+    message: RecordedMessage
+    error: Exception
+    attempts: int
+
+    def summary(self) -> str:
+        return storable(describe(self.error))
+
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "error": self.summary(),
+            "traceback": storable("".join(traceback.format_exception(self.error))),
+            "attempts": self.attempts,
+            "is_replayed": self.message.replaying,
+            **columns(self.message.position),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """Tries a message as often as the retry policy says, waiting outside any transaction."""
+
+    options: ProcessorOptions
+    stop: Event
+    is_lost: Callable[[], bool]
+    on_retry: Callable[[Failure], None]
+
+    def run(self, message: RecordedMessage, handle: Callable[[], None]) -> Failure | None:
+        """None when it succeeded. What is not the fault of the handler is raised."""
+        retries = 0
+        # What cannot be decoded will not be, however often it is tried.
+        limit = 0 if isinstance(message, RawMessage) else self.options.retry.limit
+        while True:
+            try:
+                handle()
+            except Exception as error:  # noqa: BLE001 - whatever a handler raises is its failure
+                self.raise_if_not_handlers(error)
+                failure = Failure(message, error, retries + 1)
+            else:
+                return None
+            if retries == limit:
+                return failure
+            retries += 1
+            self.on_retry(failure)
+            delay = self.options.retry.delay_seconds(retries, random.random())  # noqa: S311
+            if self.stop.wait(delay):
+                raise Stopping
+
+    def raise_if_not_handlers(self, error: Exception) -> None:
+        """A guard that failed, a conflict, a stop, and a lost connection are not its failures.
+        An error of ours may be: a handler appends messages too."""
+        if isinstance(error, GuardFailed):
+            raise error.error
+        if isinstance(error, Conflict | Stopping) or self.is_lost():
+            raise error
+
+
+def handler_failed(options: ProcessorOptions, failure: Failure) -> HandlerFailed:
+    position = str(failure.message.position)
+    if isinstance(failure.message, RawMessage):
+        return CannotDecode(options.name, position, failure.message.reason)
+    return HandlerFailed(options.name, position, failure.attempts, failure.summary())
+
+
+def set_aside_statement(options: ProcessorOptions, failure: Failure, schema: str) -> Statement:
+    parameters = options.key.parameters() | failure.parameters()
+    return sql.query("dead_letter_put", schema), parameters

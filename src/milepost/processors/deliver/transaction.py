@@ -1,0 +1,296 @@
+"""The transaction of a batch: store the checkpoint, sift what is parked, call the handlers, commit.
+
+The store is the guard that makes effects happen once: a statement that must answer 1, or nothing
+happens. Another guard is the deletion of a dead letter that is retried. The guard comes first, so
+that a conflict costs no work.
+
+A handler could end the transaction by itself, with a COMMIT in SQL. So the guard also returns the
+transaction's id: after a failure the server is asked whether that transaction was committed.
+
+What a handler sets for its session (SET, SET ROLE, advisory locks) must not be there for the next
+batch: the session is reset before the commit, and after a failure.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import psycopg
+from psycopg.errors import LockNotAvailable
+from psycopg.rows import tuple_row
+
+from milepost import sql
+from milepost.checkpoints import Answer
+from milepost.db import Statement, one, plain, plain_async, translated
+from milepost.errors import TransactionEnded, describe
+from milepost.handlers import refuse_broken, refuse_unfinished
+from milepost.log import refuse_unreadable
+from milepost.processors.handler_call import NOTHING, Supply
+from milepost.steps import drive, drive_async
+
+if TYPE_CHECKING:
+    from milepost.db import AsyncConnection, Connection
+    from milepost.processors.definition import Definition
+    from milepost.processors.handler_call import Arguments, Handling
+    from milepost.processors.set_aside.parking import Parking
+    from milepost.records import RecordedMessage
+    from milepost.runtime import AnyLease, AsyncLease, Lease
+
+T = TypeVar("T")
+COMMITTED = "committed"  # what pg_xact_status() answers
+
+
+class Conflict(Exception):
+    """The checkpoint was not where this instance expected it. Nothing was stored, and nothing of
+    the batch has happened."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        super().__init__(answer.name.lower())
+
+    @property
+    def is_competitor(self) -> bool:
+        """Whether another instance works under the same name. Otherwise somebody reset it."""
+        return self.answer in (Answer.FURTHER, Answer.IGNORED)
+
+
+class GuardFailed(Exception):
+    """A statement of ours failed, not the handler."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+        super().__init__(str(error))
+
+
+@contextmanager
+def storing(schema: str) -> Iterator[None]:
+    """Our errors, and a conflict where a competitor has held the row for longer than we wait."""
+    try:
+        with translated(schema):
+            yield
+    except LockNotAvailable as error:
+        raise Conflict(Answer.FURTHER) from error
+
+
+@contextmanager
+def guarding(schema: str) -> Iterator[None]:
+    """For statements of ours that run where the handler's failures are caught."""
+    try:
+        with storing(schema):
+            yield
+    except (Conflict, GuardFailed):
+        raise
+    except Exception as error:
+        raise GuardFailed(error) from error
+
+
+# The call of a handler, with its transaction; a coroutine if the handler is async.
+HandlerCall: TypeAlias = "Callable[[Connection | AsyncConnection], Any]"
+Steps: TypeAlias = "Generator[Statement | HandlerCall, Any, T]"
+
+
+@dataclass(slots=True)
+class BatchTransaction:
+    """What happens in it, step by step: statements, which are answered with their rows, and calls.
+    Run by a connection of either colour."""
+
+    effects: ExactlyOnceEffects
+    messages: list[RecordedMessage]
+    guard: Statement
+    parking: Parking | None
+    id: str | None = None  # the transaction's, once the guard has held
+
+    def steps(self) -> Steps[Answer]:
+        # Store the checkpoint.
+        rows = yield self.guard
+        row = rows[0] if rows else None
+        if (answer := answer_of(row)) is not Answer.STORED:
+            return answer
+        self.id = str(one(row)[-1])
+        # Sift: set aside the messages of parked keys.
+        messages = self.messages
+        if self.parking is not None:
+            with guarding(self.effects.schema):
+                messages = yield from self.parking.sift(messages, row)
+        # Handle. Returning commits.
+        definition, supply = self.effects.definition, self.effects.supply
+        for arguments in calls(definition, messages):
+            for handling, seen in invocations(definition.ordinary, arguments):
+                yield partial(handling, seen, supply)
+        return answer
+
+    def committed_by_handler(self, error: Exception) -> GuardFailed:
+        """Not a failure that could be retried or set aside: the guard's part is committed."""
+        first, last = (str(self.messages[place].position) for place in (0, -1))
+        cause = describe(error)
+        name = self.effects.definition.options.name
+        return GuardFailed(TransactionEnded(name, first, last, cause))
+
+    def status(self) -> Statement:
+        """Asks what became of the transaction."""
+        return sql.query("transaction_status", self.effects.schema), {"id": self.id}
+
+
+@dataclass(frozen=True, slots=True)
+class Effects(ABC):
+    """How one processor's handlers take effect."""
+
+    definition: Definition
+    lease: AnyLease[Any]
+    schema: str
+    supply: Supply = NOTHING
+
+    @abstractmethod
+    def apply(
+        self, messages: list[RecordedMessage], guard: Statement, parking: Parking | None = None
+    ) -> Answer:
+        """Handle the messages if the guard holds, except those of parked keys, which are set
+        aside. Raises what the handler raises; then, and with any answer but STORED, an
+        exactly-once handler has left no trace."""
+
+    def is_lost(self) -> bool:
+        """Whether the connection that the effects need is gone."""
+        return self.lease.is_lost()
+
+
+class ExactlyOnceEffects(Effects):
+    """The effects and the checkpoint commit in one transaction."""
+
+    def apply(
+        self, messages: list[RecordedMessage], guard: Statement, parking: Parking | None = None
+    ) -> Answer:
+        batch = BatchTransaction(self, messages, guard, parking)
+        with self.lease as conn:
+            try:
+                return self._run(conn, batch)
+            except Exception as error:
+                if batch.id is not None and not conn.closed and self._was_committed(conn, batch):
+                    raise batch.committed_by_handler(error) from error
+                raise
+            finally:
+                # A handler may set it for itself; guards and reports read plain rows.
+                conn.row_factory = tuple_row
+
+    @abstractmethod
+    def _run(self, conn: Any, batch: BatchTransaction) -> Answer: ...
+
+    @abstractmethod
+    def _was_committed(self, conn: Any, batch: BatchTransaction) -> bool: ...
+
+
+class ExactlyOnce(ExactlyOnceEffects):
+    """For `def` handlers."""
+
+    lease: Lease
+
+    def _run(self, conn: Connection, batch: BatchTransaction) -> Answer:
+        answer = Answer.MISSING
+        try:
+            with conn.transaction():
+                answer = run(conn, batch.steps(), self.schema)
+                roll_back_unless_stored(answer)
+                refuse_broken(conn)
+                with guarding(self.schema):
+                    self.lease.reset_session(conn)
+        except BaseException:
+            self.lease.reset_after_failure(conn)
+            raise
+        return answer
+
+    def _was_committed(self, conn: Connection, batch: BatchTransaction) -> bool:
+        with guarding(self.schema):
+            row = plain(conn).execute(*batch.status()).fetchone()
+        return bool(one(row)[0] == COMMITTED)
+
+
+class ExactlyOnceAsync(ExactlyOnceEffects):
+    """For `async def` handlers, on an async connection of the processor's event loop."""
+
+    lease: AsyncLease
+
+    def _run(self, conn: AsyncConnection, batch: BatchTransaction) -> Answer:
+        async def transaction() -> Answer:
+            answer = Answer.MISSING
+            try:
+                async with conn.transaction():
+                    answer = await run_async(conn, batch.steps(), self.schema)
+                    roll_back_unless_stored(answer)
+                    refuse_broken(conn)
+                    with guarding(self.schema):
+                        await self.lease.reset_session(conn)
+            except BaseException:
+                await self.lease.reset_after_failure(conn)
+                raise
+            return answer
+
+        return self.lease.on_loop(transaction())
+
+    def _was_committed(self, conn: AsyncConnection, batch: BatchTransaction) -> bool:
+        async def status() -> Any:
+            return await (await plain_async(conn).execute(*batch.status())).fetchone()
+
+        with guarding(self.schema):
+            return bool(one(self.lease.on_loop(status()))[0] == COMMITTED)
+
+
+def roll_back_unless_stored(answer: Answer) -> None:
+    if answer is not Answer.STORED:
+        raise psycopg.Rollback
+
+
+def run(
+    conn: Connection,
+    steps: Steps[T],
+    schema: str,
+    context: Callable[[str], AbstractContextManager[None]] = guarding,
+) -> T:
+    """Statements run in the context."""
+
+    def do(step: Statement | HandlerCall) -> Any:
+        if isinstance(step, tuple):
+            with context(schema):
+                return conn.execute(*step).fetchall()
+        refuse_unfinished(step(conn))
+        return None
+
+    return drive(steps, do)
+
+
+async def run_async(conn: AsyncConnection, steps: Steps[T], schema: str) -> T:
+    async def do(step: Statement | HandlerCall) -> Any:
+        if isinstance(step, tuple):
+            with guarding(schema):
+                return await (await conn.execute(*step)).fetchall()
+        return await step(conn)
+
+    return await drive_async(steps, do)
+
+
+def calls(
+    definition: Definition, messages: list[RecordedMessage]
+) -> list[list[RecordedMessage]] | list[RecordedMessage]:
+    """What the handlers are called with, one call after another. Nothing is called if one of the
+    messages cannot be decoded: then it fails alone."""
+    refuse_unreadable(messages)
+    if definition.options.handle == "message":
+        return messages
+    return [messages] if messages else []
+
+
+def invocations(
+    handlers: tuple[Handling, ...], arguments: Arguments
+) -> Iterator[tuple[Handling, Arguments]]:
+    """All handlers, in order, each with the messages that it is to see."""
+    for handling in handlers:
+        if (seen := handling.seen_of(arguments)) is not None:
+            yield handling, seen
+
+
+def answer_of(row: tuple[Any, ...] | None) -> Answer:
+    """No row: what was to be claimed is gone."""
+    return Answer.MISSING if row is None else Answer(row[0])

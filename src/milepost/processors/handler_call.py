@@ -1,0 +1,129 @@
+"""How one of a processor's handlers is called: with what, in which colour, and for which messages.
+
+Beyond the messages, a handler is given what it names: `tx`, `trigger`, `segment`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from milepost.handlers import Handler, is_async, owner_of, parameters_of, refuse_class
+from milepost.processors.self_checkpointing.api import Checkpointing
+from milepost.records import Segment
+
+if TYPE_CHECKING:
+    from milepost.db import AsyncConnection, Connection
+    from milepost.processors.self_checkpointing.api import Trigger
+    from milepost.records import RecordedMessage
+
+Delivery: TypeAlias = Literal["exactly_once", "at_least_once"]
+Arguments: TypeAlias = "list[RecordedMessage] | RecordedMessage"
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """What can be given to a handler that asks for it."""
+
+    segment: Segment = Segment.WHOLE
+    trigger: Trigger | None = None
+
+
+NOTHING = Supply()
+RESERVED = ("tx", "trigger", "segment")
+_REASONS = {
+    "tx": "Only ordinary handlers of an exactly-once processor share its transaction.",
+    "trigger": "Only a handler that inherits milepost.Checkpointing has one: the work of any other "
+    "counts as done when it returns.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Handling:
+    """One handler of a processor. `participant` is the object that checkpoints itself, if the
+    handler is one or is a method of one."""
+
+    handler: Handler
+    is_async: bool
+    names: frozenset[str]  # of `tx`, `trigger`, `segment`
+    is_given_tx_second: bool
+    participant: Checkpointing | None
+    skip_on_replay: bool
+
+    def __call__(
+        self,
+        arguments: Arguments,
+        supply: Supply,
+        tx: Connection | AsyncConnection | None = None,
+    ) -> Any:
+        """What the handler returns: a coroutine if it is async."""
+        named: dict[str, Any] = {}
+        if self.names:  # most handlers name nothing, and are called for every message
+            given = {"tx": tx, "trigger": supply.trigger, "segment": supply.segment}
+            named = {name: given[name] for name in self.names}
+        if self.is_given_tx_second:
+            return self.handler(arguments, tx, **named)
+        return self.handler(arguments, **named)
+
+    def seen_of(self, arguments: Arguments) -> Arguments | None:
+        """What of a call's arguments this handler is to see; None: it is not called."""
+        if not self.skip_on_replay:
+            return arguments
+        if isinstance(arguments, list):
+            return [message for message in arguments if not message.replaying] or None
+        return None if arguments.replaying else arguments
+
+
+def handling(
+    processor: str, delivery: Delivery, handler: Handler, *, skip_on_replay: bool
+) -> Handling:
+    """Looks at the handler once, and refuses what could not be called later."""
+    refuse_class(handler)
+    participant = participant_of(handler)
+    has_tx = delivery == "exactly_once" and participant is None
+    offered = {"segment"} | ({"tx"} if has_tx else set()) | ({"trigger"} if participant else set())
+    parameters = parameters_of(handler)
+    names = frozenset(offered.intersection(parameters.names))
+    second = parameters.second(besides=RESERVED) if has_tx and "tx" not in names else None
+    if missing := parameters.required - offered - {second}:
+        raise _unavailable(processor, handler, sorted(missing))
+    return Handling(
+        handler=handler,
+        is_async=is_async(handler),
+        names=names,
+        is_given_tx_second=has_tx and "tx" not in names and (second is not None or not names),
+        participant=participant,
+        skip_on_replay=skip_on_replay,
+    )
+
+
+def participant_of(handler: Handler) -> Checkpointing | None:
+    """The self-checkpointing object behind a handler: itself, or what it is a method of."""
+    owner = owner_of(handler)
+    if isinstance(owner, Checkpointing):
+        return owner
+    if hasattr(owner, "on_checkpoint_advanced"):
+        raise TypeError(
+            f"{owner!r} has on_checkpoint_advanced, which would never be called: let its class "
+            "inherit milepost.Checkpointing."
+        )
+    return None
+
+
+def refuse_two_colours(processor: str, handlers: Sequence[Handling]) -> None:
+    """Handlers of one transaction share its connection, and a connection has one colour."""
+    colours = {each.is_async for each in handlers if each.participant is None}
+    if len(colours) > 1:
+        raise TypeError(
+            f"Processor {processor!r}: its handlers share one transaction, so they are all def or "
+            "all async def. Make them alike, or take two processors."
+        )
+
+
+def _unavailable(processor: str, handler: Handler, missing: list[str]) -> TypeError:
+    reasons = " ".join(_REASONS.get(name, "") for name in missing)
+    return TypeError(
+        f"Processor {processor!r}: nothing can be given to {handler!r} for its parameter "
+        f"{', '.join(missing)}. {reasons}".rstrip()
+    )

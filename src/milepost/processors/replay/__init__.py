@@ -1,0 +1,1 @@
+"""Messages that are handled again: replays and resets."""

@@ -1,0 +1,196 @@
+"""How a pool thread serves a claimed segment: begin it, handle a batch, give it back, drop it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, assert_never
+
+import psycopg
+
+from milepost.errors import describe
+from milepost.log import Batch, Horizon, Selection, read_batch
+from milepost.processors.deliver.transaction import Conflict
+from milepost.processors.segments.claimed_segment import Phase
+from milepost.processors.segments.work import Abandoned
+from milepost.runtime import Stopping
+
+if TYPE_CHECKING:
+    from milepost.processors.definition import ProcessorOptions
+    from milepost.processors.deliver.attempts import Failure
+    from milepost.processors.segments.claimed_segment import ClaimedSegment
+    from milepost.processors.segments.claims import Claims
+    from milepost.processors.segments.dispatch import Dispatch
+    from milepost.processors.segments.pool import ThreadLeases
+
+RATE_SECONDS = 5.0
+log = logging.getLogger("milepost.processors")
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the pool threads have done, for the one thread that reports it."""
+
+    _lock: Lock = field(default_factory=Lock, init=False)
+    _messages: int = field(default=0, init=False)
+    _failure: Failure | None = field(default=None, init=False)
+    _counted: int = field(default=0, init=False)  # since `_since`
+    _since: float | None = field(default=None, init=False)
+    _rate: float = field(default=0.0, init=False)
+
+    def add(self, messages: int) -> None:
+        if messages:
+            with self._lock:
+                self._messages += messages
+                self._counted += messages
+
+    def retry(self, failure: Failure) -> None:
+        with self._lock:
+            self._failure = failure
+
+    def taken(self) -> tuple[int, Failure | None]:
+        """What came since the last call."""
+        with self._lock:
+            messages, failure = self._messages, self._failure
+            self._messages, self._failure = 0, None
+            return messages, failure
+
+    def rate(self) -> float:
+        """Messages a second, over the last seconds."""
+        with self._lock:
+            now = time.monotonic()
+            if self._since is None:
+                self._since = now
+            elif now - self._since >= RATE_SECONDS:
+                self._rate = self._counted / (now - self._since)
+                self._counted, self._since = 0, now
+            return self._rate
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    options: ProcessorOptions
+    dispatch: Dispatch
+    claims: Claims
+    tally: Tally
+
+    def serve(self, segment: ClaimedSegment, leases: ThreadLeases) -> None:
+        """After whatever was raised, no further message is handled under this claim: those that
+        were taken are not done, and the next ones must not overtake them."""
+        try:
+            self._serve(segment, leases)
+        except Stopping:
+            with self.dispatch.lock:
+                segment.leave()
+        except Conflict as conflict:
+            self._lose(segment)
+            self._say(segment, f"lost: the store answered {conflict}")
+        except Abandoned as abandoned:
+            self._lose(segment)
+            self._note(segment, leases, f"abandoned: {abandoned}")
+        except BaseException as error:
+            self._lose(segment)
+            # Before it is put back: else the feed could find that all is handled, and end.
+            self.dispatch.fail(error)
+            self._note(segment, leases, describe(error))
+            raise
+        finally:
+            self.dispatch.put_back(segment)
+
+    def _serve(self, segment: ClaimedSegment, leases: ThreadLeases) -> None:
+        with self.dispatch.lock:
+            phase = segment.phase
+        match phase:
+            case Phase.CLAIMED:
+                self._begin(segment, leases)
+            case Phase.WORKING:
+                self._handle(segment, leases)
+            case Phase.LEAVING:
+                self._give_back(segment, leases)
+            case Phase.LOST:
+                self._drop(segment, leases)
+            case _:
+                assert_never(phase)
+
+    def _lose(self, segment: ClaimedSegment) -> None:
+        with self.dispatch.lock:
+            segment.lose()
+
+    def _begin(self, segment: ClaimedSegment, leases: ThreadLeases) -> None:
+        try:
+            segment.work.claimed(leases)
+        except Exception as error:
+            if leases.is_lost():
+                raise
+            raise Abandoned(f"claiming it failed: {describe(error)}") from error
+        with self.dispatch.lock:
+            segment.begun()
+        segment.work.retry(leases)
+        self._say(segment, f"claimed at {segment.claim.position}")
+
+    def _handle(self, segment: ClaimedSegment, leases: ThreadLeases) -> None:
+        batch = self.dispatch.next_batch(segment) or self._read(segment, leases)
+        now = time.monotonic()
+        with self.dispatch.lock:
+            is_due = bool(batch.messages) or segment.is_advance_due(now)
+        if is_due:
+            segment.work.deliver(batch, leases)
+            with self.dispatch.lock:
+                segment.delivered(batch, now)
+            self.tally.add(len(batch.messages))
+        segment.work.tend(leases)
+        segment.work.retry(leases)
+
+    def _read(self, segment: ClaimedSegment, leases: ThreadLeases) -> Batch:
+        """Catch up with the feed: its own messages only, up to where the feed is now."""
+        options, feed = self.options, self.dispatch.position
+        selection = Selection(options.topics, options.types, segment.claim.segment)
+        limit = Horizon(feed or segment.reached, is_held=False)
+        with leases.sync as conn:
+            batch = read_batch(
+                conn, segment.reached, limit, selection, options.batch_size, self.claims.schema
+            )
+        with self.dispatch.lock:
+            segment.reached = batch.reached
+        return batch
+
+    def _give_back(self, segment: ClaimedSegment, leases: ThreadLeases) -> None:
+        """A participant that fails must not keep the segment from the others."""
+        try:
+            segment.work.released(leases)
+        except Exception as error:
+            if leases.is_lost():
+                raise
+            self._note(segment, leases, f"releasing it failed: {describe(error)}")
+        self._release(segment, leases)
+        self.dispatch.remove(segment)
+        self._say(segment, "released")
+
+    def _drop(self, segment: ClaimedSegment, leases: ThreadLeases) -> None:
+        """Given back too, if it is still ours. Kept here until then: this instance must not claim
+        it again before it has ended here."""
+        try:
+            segment.work.lost(leases)
+            self._release(segment, leases)
+        finally:
+            self.dispatch.remove(segment)
+
+    def _release(self, segment: ClaimedSegment, leases: ThreadLeases) -> None:
+        with leases.sync as conn:
+            self.claims.release(conn, segment.id, segment.claim.epoch)
+
+    def _say(self, segment: ClaimedSegment, what: str, level: int = logging.INFO) -> None:
+        name, epoch = self.options.name, segment.claim.epoch
+        log.log(level, "processor=%s segment=%s epoch=%s %s", name, segment.id, epoch, what)
+
+    def _note(self, segment: ClaimedSegment, leases: ThreadLeases, what: str) -> None:
+        self._say(segment, what, logging.WARNING)
+        if leases.is_lost():
+            return
+        try:
+            with leases.sync as conn:
+                self.claims.note_error(conn, segment.id, what)
+        except psycopg.Error as error:
+            log.warning("processor=%s error not noted: %s", self.options.name, error)

@@ -1,0 +1,1 @@
+"""Handlers that say themselves how far their work is durable."""

@@ -1,0 +1,1 @@
+"""What could not be handled: dead letters and parked keys, and how they are retried."""

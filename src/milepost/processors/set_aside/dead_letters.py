@@ -1,0 +1,85 @@
+"""Messages that a processor gave up on: kept with their error, to be listed, retried, dropped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from psycopg.rows import class_row
+
+from milepost import db, sql
+from milepost.log import decode_json, undecoded
+from milepost.records import Position
+
+if TYPE_CHECKING:
+    from milepost.db import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """One message, and why it is here."""
+
+    id: int
+    processor: str
+    version: int
+    transaction_id: int
+    position: int
+    message_id: UUID
+    topic: str
+    key: str | None
+    type: str
+    raw_data: bytes
+    raw_metadata: bytes
+    recorded_at: datetime | str  # a string where Python has no such time
+    error: str
+    traceback: str
+    attempts: int
+    failed_at: datetime
+    retry_requested_at: datetime | None
+    is_parked: bool
+    is_replayed: bool
+
+    @property
+    def data(self) -> Any:
+        """Decoded when it is asked for: it may be here because it cannot be."""
+        return decode_json(self.raw_data)
+
+    @property
+    def metadata(self) -> Any:
+        return decode_json(self.raw_metadata)
+
+    @property
+    def at(self) -> Position:
+        return Position(self.transaction_id, self.position)
+
+
+def list_dead_letters(
+    conn: Connection,
+    schema: str,
+    processor: str | None = None,
+    limit: int = 100,
+    key: str | None = None,
+    id_: int | None = None,
+) -> list[DeadLetter]:
+    """The oldest first."""
+    parameters = {"processor": processor, "limit": limit, "id": id_, "key": key}
+    with db.translated(schema), undecoded(conn, class_row(DeadLetter)) as cursor:
+        return cursor.execute(sql.query("dead_letters", schema), parameters).fetchall()
+
+
+def dead_letter(conn: Connection, schema: str, id_: int) -> DeadLetter | None:
+    found = list_dead_letters(conn, schema, limit=1, id_=id_)
+    return found[0] if found else None
+
+
+def request_retry(conn: Connection, schema: str, ids: list[int]) -> int:
+    """Ask the running processor to handle them once more; how many it will. One of a parked key
+    means all of that key."""
+    return int(db.fetch_one(conn, schema, "dead_letter_request", ids=ids)[0])
+
+
+def drop(conn: Connection, schema: str, ids: list[int]) -> int:
+    """Forget them; how many there were. A parked key of which none is left flows again."""
+    return int(db.fetch_one(conn, schema, "dead_letter_drop", ids=ids)[0])

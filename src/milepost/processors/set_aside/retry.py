@@ -1,0 +1,153 @@
+"""Handle what operators asked to be retried: dead letters alone, parked keys whole and in order.
+
+Deleting the dead letter is the guard, in the transaction of the effects, so that it is handled by
+one instance and once. A parked key is drained by one instance at a time, under a lock of its
+session; what arrives meanwhile is set aside behind the rest, and drained as well, before the key
+flows again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from psycopg.rows import tuple_row
+
+from milepost import db, sql
+from milepost.checkpoints import Answer
+from milepost.log import careful_message, undecoded
+from milepost.processors.deliver.attempts import Failure
+from milepost.processors.deliver.transaction import Conflict, GuardFailed
+from milepost.records import Segment
+
+if TYPE_CHECKING:
+    from milepost.checkpoints import CheckpointKey
+    from milepost.db import Statement
+    from milepost.processors.deliver.transaction import Effects
+    from milepost.processors.segments.work import Surroundings
+    from milepost.records import RecordedMessage
+    from milepost.runtime import Lease
+
+log = logging.getLogger("milepost.processors")
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    id: int
+    message: RecordedMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """The retries of one processor, or of one segment of it."""
+
+    around: Surroundings
+    lease: Lease
+    effects: Effects
+    segment: Segment = Segment.WHOLE
+
+    def run(self) -> bool:
+        """Handle what is requested; whether there is more to do immediately."""
+        deadline = time.monotonic() + self.around.timing.retry_seconds
+        of_segment = {"segment": self.segment.id, "mask": self.segment.mask}
+        for row in self._rows("dead_letter_requested", **of_segment):
+            self._retry(letter(row), "dead_letter_claim", "dead_letter_failed_again")
+        has_more = False
+        for id_, key in self._rows("parked_requested", **of_segment):
+            has_more |= self._drain(id_, key, deadline)
+        return has_more
+
+    def _drain(self, parked_id: int, key: str, deadline: float) -> bool:
+        """Whether letters of the key are left that may be handled immediately."""
+        with self._holding(parked_id) as is_ours:
+            if not is_ours:
+                return False
+            while (first := self._first(parked_id)) is not None:
+                if self.around.stop.is_set() or time.monotonic() > deadline:
+                    return True
+                queries = ("parked_claim", "parked_failed_again")
+                if not self._retry(first, *queries, parked_id=parked_id):
+                    return False
+            if self._answer("unpark", parked_id=parked_id):
+                log.info("processor=%s key=%r flows again", self._key.processor, key)
+                return False
+            return self._first(parked_id) is not None
+
+    @contextmanager
+    def _holding(self, parked_id: int) -> Iterator[bool]:
+        """Whether this instance is the one that drains the key. The lock is the session's, so the
+        connection is kept."""
+        with self.lease as conn:
+            if not self._answer("parked_hold", parked_id=parked_id):
+                yield False
+                return
+            try:
+                yield True
+            finally:
+                if not conn.closed:
+                    self._answer("parked_let_go", parked_id=parked_id)
+
+    def _first(self, parked_id: int) -> Letter | None:
+        rows = self._rows("parked_next", parked_id=parked_id)
+        return letter(rows[0]) if rows else None
+
+    def _retry(self, found: Letter, claim: str, failed_again: str, **of_letter: int) -> bool:
+        """Whether it was handled, so that the next one may be."""
+        outcome = self._apply(found, self._query(claim, id=found.id, **of_letter))
+        if isinstance(outcome, Failure):
+            self._failed(failed_again, outcome, found, id=found.id, **of_letter)
+        return outcome is Answer.STORED
+
+    def _apply(self, found: Letter, guard: Statement) -> Failure | Answer:
+        try:
+            answer = self.effects.apply([found.message], guard)
+        except Conflict as conflict:
+            return conflict.answer  # another instance is handling it
+        except GuardFailed as failed:
+            raise failed.error from failed
+        except Exception as error:
+            if self.effects.is_lost():
+                raise
+            return Failure(found.message, error, 1)
+        if answer is Answer.STORED:
+            log.info("dead_letter=%s position=%s retried", found.id, found.message.position)
+        return answer
+
+    def _failed(self, query: str, failure: Failure, found: Letter, **parameters: Any) -> None:
+        parameters |= self._key.parameters() | failure.parameters()
+        with self.lease as conn:
+            db.run(conn, self.around.schema, query, **parameters)
+        position = found.message.position
+        log.warning(
+            "dead_letter=%s position=%s retry failed: %s", found.id, position, failure.error
+        )
+
+    def _rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
+        with (
+            self.lease as conn,
+            db.translated(self.around.schema),
+            undecoded(conn, tuple_row) as cursor,
+        ):
+            return cursor.execute(*self._query(query, **parameters)).fetchall()
+
+    def _answer(self, query: str, **parameters: Any) -> bool:
+        parameters |= self._key.parameters()
+        with self.lease as conn:
+            return bool(db.fetch_one(conn, self.around.schema, query, **parameters)[0])
+
+    def _query(self, name: str, **parameters: Any) -> Statement:
+        return sql.query(name, self.around.schema), self._key.parameters() | parameters
+
+    @property
+    def _key(self) -> CheckpointKey:
+        return self.around.definition.options.key
+
+
+def letter(row: tuple[Any, ...]) -> Letter:
+    id_, is_replayed, *columns = row
+    message = careful_message(*columns)
+    return Letter(id_, replace(message, replaying=True) if is_replayed else message)

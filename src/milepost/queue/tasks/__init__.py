@@ -1,0 +1,1 @@
+"""Tasks: functions whose calls are jobs."""

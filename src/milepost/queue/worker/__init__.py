@@ -1,0 +1,1 @@
+"""A worker: takes jobs, runs handlers, settles their outcomes."""

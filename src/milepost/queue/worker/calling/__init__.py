@@ -1,0 +1,1 @@
+"""Calls the handlers: in threads or on an event loop, with one job or with a list of jobs."""

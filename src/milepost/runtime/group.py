@@ -1,0 +1,198 @@
+"""Run several members in one process: until they end, fail for good, or a stop is requested."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import TYPE_CHECKING, Protocol
+
+from milepost.errors import StopTimedOut
+from milepost.retry import Retry
+from milepost.runtime.lost_server import Backoff
+from milepost.runtime.session import Until
+
+if TYPE_CHECKING:
+    from milepost.sql import Activity
+
+log = logging.getLogger("milepost.runtime")
+RESTART = Retry(first_seconds=1.0, longest_seconds=60.0)
+REST_SECONDS = 0.02  # how long is looked whether others append while all members rest
+
+
+class Member(Protocol):
+    """A processor, pipeline, worker or scheduler."""
+
+    @property
+    def name(self) -> str: ...
+    def run(self, until: Until, stop: threading.Event) -> None: ...
+
+    def caught_up(self) -> bool:
+        """Whether there is nothing to do for it now."""
+        ...
+
+    @property
+    def activity(self) -> Activity:
+        """What its role must be allowed to do."""
+        ...
+
+    @property
+    def own_connections(self) -> int:
+        """How many connections must stay free for its duties, so that its work cannot block
+        them."""
+        ...
+
+
+@dataclass(slots=True)
+class Group:
+    """A thread for each member. A member that fails is restarted after a growing pause, and the
+    others go on. With `is_fail_fast`, or where the run ends by itself, it is not restarted."""
+
+    members: Sequence[Member]
+    stop_seconds: float = 30.0
+    stop: threading.Event = field(default_factory=threading.Event)
+    is_fail_fast: bool = False
+    restart: Retry = RESTART
+    newest: Callable[[], object] = lambda: None  # changes when something is appended or put
+    _failures: dict[str, BaseException] = field(default_factory=dict, init=False)
+
+    def run(self, until: Until = "stopped") -> None:
+        """Raises the first error of those that have not recovered from theirs."""
+        waiting, rounds = list(self.members), 0
+        while waiting and not self.stop.is_set():
+            self._run_all(waiting, until)
+            rounds += 1
+            if until == "stopped" or self._failures or self._is_over(rounds):
+                break
+            waiting = [member for member in self.members if not member.caught_up()]
+        if self._failures:
+            raise next(iter(self._failures.values()))
+
+    def _is_over(self, rounds: int) -> bool:
+        """Whether not to look for what one member has appended or put after another had caught up.
+        Each round handles what there was when it began, so after as many rounds as members that
+        can only be the work of others, if they append while all members rest."""
+        if self.stop.is_set():
+            return True
+        if rounds < len(self.members):
+            return False
+        before = self.newest()
+        return self.stop.wait(REST_SECONDS) or self.newest() != before
+
+    def _run_all(self, members: Sequence[Member], until: Until) -> None:
+        threads = [
+            threading.Thread(target=self._run, args=(m, until), name=m.name, daemon=True)
+            for m in members
+        ]
+        for thread in threads:
+            thread.start()
+        # Joined with a time limit: a join without one does not let signals through.
+        while any(thread.is_alive() for thread in threads) and not self.stop.is_set():
+            for thread in threads:
+                thread.join(timeout=0.1)
+        if self.stop.is_set():
+            self._wait_for_end(threads)
+
+    def _run(self, member: Member, until: Until) -> None:
+        backoff = Backoff(self.restart)
+        while True:
+            started = time.monotonic()
+            try:
+                member.run(until, self.stop)
+            except BaseException as error:  # noqa: BLE001 - raised by `run`, in the caller's thread
+                if time.monotonic() - started > self.restart.longest_seconds:
+                    backoff.reset()
+                if not self._may_restart(member, error, until, backoff):
+                    return
+            else:
+                self._failures.pop(member.name, None)
+                return
+
+    def _may_restart(
+        self, member: Member, error: BaseException, until: Until, backoff: Backoff
+    ) -> bool:
+        """Waits for the time of the restart."""
+        self._failures.setdefault(member.name, error)
+        if self.is_fail_fast or not isinstance(error, Exception):
+            self.stop.set()
+            return False
+        if until != "stopped" or self.stop.is_set():
+            return False
+        seconds = backoff.next_seconds()
+        log.error("member=%s failed, restarts in %.1f s: %s", member.name, seconds, error)
+        if self.stop.wait(seconds):
+            return False
+        # From here on it counts as recovered, until it fails again.
+        self._failures.pop(member.name, None)
+        return True
+
+    def _wait_for_end(self, threads: Sequence[threading.Thread]) -> None:
+        deadline = time.monotonic() + self.stop_seconds
+        for thread in threads:
+            thread.join(timeout=max(0.0, deadline - time.monotonic()))
+        late = [thread.name for thread in threads if thread.is_alive()]
+        if not late:
+            return
+        error = StopTimedOut(
+            f"{', '.join(late)} did not finish within {self.stop_seconds:g} s. Batches in flight "
+            "are rolled back as the process ends; their checkpoints have not moved. Jobs in flight "
+            "run again when their locks expire."
+        )
+        if not self._failures:
+            raise error
+        # The first cause is what is raised, so this is only logged.
+        log.error("%s", error)
+
+
+STDERR = 2
+INTERRUPTED = 128 + signal.SIGINT  # what shells report for a program that Ctrl-C ended
+
+
+def _end_now() -> None:
+    """Without waiting for threads, which an exception would do."""
+    _say(
+        "Ended by the second Ctrl-C. Open transactions are rolled back, and jobs in flight run "
+        "again when their locks expire."
+    )
+    os._exit(INTERRUPTED)
+
+
+def _say(text: str) -> None:
+    """To the terminal, past the log: its handlers may hold a lock that this thread waits for."""
+    with suppress(OSError):  # it may be closed
+        os.write(STDERR, f"\n{text}\n".encode())
+
+
+@contextmanager
+def stopping_on_signals(stop: threading.Event) -> Iterator[None]:
+    """SIGTERM and SIGINT request a stop; the second SIGINT ends the process immediately. Nothing
+    happens in threads other than the main one: Python delivers no signals there."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    is_interrupted = False
+
+    def ask(number: int, _frame: FrameType | None) -> None:
+        nonlocal is_interrupted
+        if number == signal.SIGINT and is_interrupted:
+            _end_now()
+        is_interrupted = is_interrupted or number == signal.SIGINT
+        is_first = not stop.is_set()
+        stop.set()
+        log.info("signal=%s stopping", signal.Signals(number).name)
+        if number == signal.SIGINT and is_first:
+            _say("Stopping: what runs may finish. Press Ctrl-C again to end immediately.")
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,48 @@
+-- Before columns are added to jobs, while workers of the previous release run. Its functions take()
+-- and take_from() return rows of jobs. A take that waits for the lock of a migration that adds a
+-- column goes on with a plan for fewer columns, and fails. So until the functions are replaced, in
+-- the last step, they return the columns of now, by name. This step must come before any that adds
+-- a column to jobs, and locks no table.
+--
+-- The former functions are renamed, not dropped: a statement that is just running may still call
+-- them, and would fail with "cache lookup failed". The next release drops what ends in _before_14.
+do $do$
+declare
+  columns constant text := (
+    select string_agg(quote_ident(attname), ', ' order by attnum) from pg_attribute
+    where attrelid = '{schema}.jobs'::regclass and attnum > 0 and not attisdropped
+  );
+  found record;
+begin
+  execute (
+    select format(
+      'create type {schema}.job_of_before as (%s)',
+      string_agg(
+        format(
+          '%I %s %s', attname, format_type(atttypid, atttypmod),
+          -- A prepared statement fails if the type of its result changes, the collation included.
+          'collate ' || nullif(attcollation, 0)::regcollation
+        ),
+        ', ' order by attnum
+      )
+    )
+    from pg_attribute
+    where attrelid = '{schema}.jobs'::regclass and attnum > 0 and not attisdropped
+  );
+  for found in
+    select
+      p.oid::regprocedure as signature, p.proname as name, pg_get_functiondef(p.oid) as definition
+    from pg_proc as p
+    where p.pronamespace = '{schema}'::regnamespace and p.proretset
+      and p.prorettype = '{schema}.jobs'::regtype
+  loop
+    execute format('alter function %s rename to %I', found.signature, found.name || '_before_14');
+    execute replace(
+      regexp_replace(
+        found.definition, 'RETURNS SETOF \S+', 'RETURNS SETOF {schema}.job_of_before'
+      ),
+      'returning j.*', 'returning j.' || replace(columns, ', ', ', j.')
+    );
+  end loop;
+end;
+$do$;

@@ -1,0 +1,58 @@
+-- These functions have more arguments now; calls with the former ones find them through defaults. A
+-- step of its own, because the functions are replaced in the last one: it must lock no table that an
+-- earlier step locks, and the former functions must be there until then.
+
+drop function if exists {schema}.put_bytes(
+  text, bytea, timestamptz, integer, integer, text, bytea, interval
+);
+drop function if exists {schema}.put(
+  text, json, timestamptz, integer, integer, text, json, interval
+);
+drop function if exists {schema}.put(
+  text, text, timestamptz, integer, integer, text, text, interval
+);
+drop function if exists {schema}.put(
+  text, jsonb, timestamptz, integer, integer, text, jsonb, interval
+);
+drop function if exists {schema}.put_many_bytes(
+  text[], bytea[], timestamptz[], integer[], integer[], text[], bytea[], interval[]
+);
+drop function if exists {schema}.put_many(
+  text[], json[], timestamptz[], integer[], integer[], text[], json[], interval[]
+);
+drop function if exists {schema}.put_many(
+  text[], text[], timestamptz[], integer[], integer[], text[], text[], interval[]
+);
+drop function if exists {schema}.put_many(
+  text[], jsonb[], timestamptz[], integer[], integer[], text[], jsonb[], interval[]
+);
+drop function if exists {schema}.put_many(
+  text[], text, timestamptz[], integer[], integer[], text[], text, interval[]
+);
+drop function if exists {schema}.set_channel(text, integer, interval, integer, boolean);
+
+-- Those that workers of the previous release call all the time are renamed, as in
+-- 0014_fixed_takes.sql. The next release drops what ends in _before_17, and the type job_of_before.
+do $do$
+declare
+  found record;
+begin
+  for found in
+    select p.oid::regprocedure as signature, p.proname as name from pg_proc as p
+    where p.pronamespace = '{schema}'::regnamespace and (
+      p.prorettype = '{schema}.job_of_before'::regtype
+      or p.oid in (
+        to_regprocedure('{schema}.give_back(bigint[], integer[], bigint[])'),
+        to_regprocedure('{schema}.heartbeat(bigint[], integer[], interval, bytea[], bigint[])')
+      )
+    )
+  loop
+    execute format('alter function %s rename to %I', found.signature, found.name || '_before_17');
+  end loop;
+  if not exists (
+    select from pg_proc as p where p.prorettype = '{schema}.job_of_before'::regtype
+  ) then  -- a new database
+    drop type {schema}.job_of_before;
+  end if;
+end;
+$do$;

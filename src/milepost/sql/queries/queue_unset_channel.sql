@@ -1,0 +1,1 @@
+select {schema}.unset_channel(%(name)s)

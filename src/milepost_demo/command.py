@@ -1,0 +1,83 @@
+"""The command: parse, run within a time limit, show the results."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from types import FrameType
+from typing import Annotated, Literal
+
+import typer
+
+from milepost.app import DEFAULT_DIRECTORY
+from milepost.cli import options
+from milepost.cli.output import print_json
+from milepost.errors import MilepostError
+from milepost.pipeline import require_spark
+from milepost_demo.display import print_outcome, progress
+from milepost_demo.place import demo_place
+from milepost_demo.run import run
+
+# In addition to the time of the writers: to start the server and the writers, and to read to the
+# end.
+GRACE_SECONDS = 45.0
+# Five starts of a Spark driver take 2 minutes on two quiet cores, and much longer on busy ones. The
+# limit is for a demo that hangs.
+SPARK_SECONDS = 900.0
+
+
+class DemoTimedOut(MilepostError):
+    """The demo did not end in time."""
+
+
+def command(
+    url: options.Url = None,
+    directory: options.Directory = DEFAULT_DIRECTORY,
+    seconds: Annotated[
+        float, typer.Option(min=0.1, help="The minimal time that the writers write.")
+    ] = 15.0,
+    writers: Annotated[
+        int, typer.Option(min=1, max=64, help="The number of writer processes.")
+    ] = 4,
+    order: Annotated[
+        Literal["append", "transaction"], typer.Option(help="The order of the log.")
+    ] = "append",
+    with_spark: Annotated[
+        bool, typer.Option("--spark/--no-spark", help="With the pipelines on Spark.")
+    ] = True,
+    as_json: options.AsJson = False,
+) -> None:
+    """Run several processes that place random orders while a reader, a processor and two Spark
+    pipelines follow; kill the followers, and compare the results. Exits with 0 only if nothing was
+    lost, doubled or out of order."""
+    if with_spark:
+        require_spark()
+    limit = seconds + GRACE_SECONDS + with_spark * SPARK_SECONDS
+    with deadline(limit), demo_place(url, directory, order) as place:
+        with progress() as shown:
+            outcome = run(place, writers, seconds, shown, with_spark=with_spark)
+        if as_json:
+            print_json({"ok": outcome.failure is None, **asdict(outcome)})
+        else:
+            print_outcome(outcome)
+    if outcome.failure is not None:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def deadline(seconds: float) -> Iterator[None]:
+    """Raises in the main thread when the time is over, also inside a query. The context managers
+    then end what was started."""
+
+    def give_up(_signal: int, _frame: FrameType | None) -> None:
+        raise DemoTimedOut(f"the demo did not end within {seconds:.0f} s: giving up.")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

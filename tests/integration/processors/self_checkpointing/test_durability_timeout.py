@@ -1,0 +1,214 @@
+"""A participant that hangs fails the checkpoint, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from milepost import Milepost, Position, Segment
+from milepost.db import Connection
+from milepost.processors import Processor
+from milepost.processors.self_checkpointing import participants
+from milepost.processors.self_checkpointing.reconcile import Report
+from tests.integration.processors.conftest import Put
+from tests.integration.processors.running import Effects, leave_all, running
+from tests.integration.processors.segments.claiming import outlast_the_claims
+from tests.integration.processors.self_checkpointing.conftest import Stored
+from tests.integration.processors.self_checkpointing.models import Model
+from tests.waiting import wait_until
+
+TIMEOUT_SECONDS = 0.3
+
+
+class Hanging(Model):
+    """Hangs for one segment until the gate opens; the other segments are its normal business."""
+
+    def __init__(self, gate: threading.Event) -> None:
+        super().__init__(report=self._report)
+        self.gate, self.hangs_for = gate, 0
+
+    def _report(self, segment: Segment, requested: Position) -> Report:
+        if segment.id == self.hangs_for:
+            self.gate.wait(60)
+        return requested
+
+
+class HangingAsync(Hanging):
+    """The same with coroutines; its wait can be cancelled."""
+
+    cancelled = 0
+
+    async def on_checkpoint_advanced(  # type: ignore[override]  # async def is an equal
+        self, segment: Segment, requested: Position
+    ) -> Report:
+        self.note("advanced", segment, requested)
+        try:
+            while segment.id == self.hangs_for and not self.gate.is_set():
+                await asyncio.sleep(0.01)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        return requested
+
+    async def on_segment_released(  # type: ignore[override]
+        self, segment: Segment, up_to: Position
+    ) -> Report:
+        return await self.on_checkpoint_advanced(segment, up_to)
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    """Opened at the end, so that no thread is left hanging."""
+    gate = threading.Event()
+    yield gate
+    gate.set()
+
+
+def processor(mp: Milepost, model: Model, **options: Any) -> Processor:
+    given: dict[str, Any] = {"delivery": "at_least_once", "poll_seconds": 0.05} | options
+    return mp.processor("balances", durability_timeout=TIMEOUT_SECONDS, **given)(model)
+
+
+@pytest.mark.parametrize("kind", [Hanging, HangingAsync])
+def test_a_checkpoint_that_takes_too_long_has_failed_and_the_segment_is_retried(
+    mp: Milepost, put: Put, stored: Stored, conn: Connection, gate: threading.Event,
+    kind: type[Hanging], caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    caplog.set_level(logging.WARNING, "milepost.processors")
+    positions = put(10)
+    model = kind(gate)
+    with running(processor(mp, model)):
+        model.wait_for(10)
+        old = model.trigger
+        old.request()
+        model.wait_for_call("advanced")
+        wait_until(lambda: not old.is_active, 30)
+        wait_until(lambda: _error(conn) is not None, 30)
+        assert stored() == Position.BEGINNING
+        gate.set()  # it comes to itself: claimed again, handled again, stored
+        model.wait_for_call("claimed", 2)
+        model.wait_for(20)
+        wait_until(lambda: _has_stored(model, stored, positions[-1]), 30)
+    # In the log: the error of the segment may by then be that it was busy at the next claim.
+    assert f"{kind.__name__} did not answer within 0.3 s" in caplog.text
+
+
+def _has_stored(model: Model, stored: Stored, position: Position) -> bool:
+    """Asked for at every look: on a slow machine any answer may come too late, and then the trigger
+    is another one."""
+    model.trigger.request()
+    return stored() >= position
+
+
+def test_a_coroutine_that_is_given_up_is_cancelled(
+    mp: Milepost, put: Put, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(participants, "CANCEL_SECONDS", 30.0)  # it need not be quick
+    model = HangingAsync(gate)
+    with running(processor(mp, model)):
+        put(10)
+        model.wait_for(10)
+        wait_until(lambda: _has_cancelled(model), 30)
+        model.wait_for_call("lost")  # it is not busy any more, so it hears of it
+        gate.set()
+
+
+def _has_cancelled(model: HangingAsync) -> bool:
+    """Asked at every look: on a slow machine it may be given up before it was ever called."""
+    model.trigger.request()
+    return model.cancelled > 0
+
+
+def test_while_it_hangs_the_claims_are_kept_and_other_segments_go_on(
+    mp: Milepost, put: Put, stored: Stored, conn: Connection, gate: threading.Event
+) -> None:
+    """It hangs for longer than a claim holds; the one thread of the pool that waits for it is not
+    the one that extends claims."""
+    model = Hanging(gate)
+    made = mp.processor(
+        "balances", delivery="at_least_once", poll_seconds=0.05, segments=2,
+        claim_seconds=4.0, durability_timeout=60.0,
+    )(model)  # fmt: skip
+    with running(made):
+        positions = put(20, keys=20)
+        model.wait_for(20)
+        held = _epochs(conn)
+        for trigger in list(model.triggers.values()):
+            trigger.request()
+        wait_until(lambda: stored(1) >= positions[-1], 30)
+        model.wait_for_call("advanced", 2)
+        outlast_the_claims(conn)
+        assert _epochs(conn) == held
+        handled = model.handled[Segment(1, 1)]
+        count = len(handled)
+        more = put(20, keys=20)
+        wait_until(lambda: len(handled) == 2 * count, 30)
+        model.triggers[Segment(1, 1)].request()
+        wait_until(lambda: stored(1) >= more[-1], 30)
+        assert stored(0) == Position.BEGINNING
+        gate.set()
+        wait_until(lambda: stored(0) >= positions[-1], 30)
+    assert _count(model, "lost") == 0
+
+
+def test_it_is_not_called_again_for_a_segment_in_which_it_still_hangs(
+    mp: Milepost, put: Put, conn: Connection, gate: threading.Event
+) -> None:
+    """Or every retry would leave one more thread behind."""
+    model = Hanging(gate)
+    with running(processor(mp, model)):
+        put(10)
+        model.wait_for(10)
+        model.trigger.request()
+        model.wait_for_call("advanced")
+        wait_until(lambda: "still busy" in str(_error(conn)), 30)
+        assert _count(model, "advanced") == 1
+        assert _count(model, "claimed") == 1
+        gate.set()
+        model.wait_for_call("claimed", 2)
+
+
+def test_at_a_release_it_is_waited_for_no_longer_than_that(
+    mp: Milepost, put: Put, stored: Stored, conn: Connection, gate: threading.Event
+) -> None:
+    model = Hanging(gate)
+    with running(processor(mp, model)):
+        put(10)
+        model.wait_for(10)
+    assert stored() == Position.BEGINNING
+    assert conn.execute("select owner from milepost.segments").fetchone() == (None,)
+
+
+def test_in_auto_mode_a_batch_that_is_not_durable_in_time_leaves_no_trace(
+    mp: Milepost, put: Put, stored: Stored, effects: Effects, conn: Connection,
+    gate: threading.Event,
+) -> None:  # fmt: skip
+    positions = put(4)
+    model = Hanging(gate)
+    made = processor(mp, model, delivery="exactly_once")
+    made.handler(leave_all)
+    with running(made):
+        wait_until(lambda: _error(conn) is not None, 30)
+        assert effects.count() == 0
+        assert stored() == Position.BEGINNING
+        gate.set()
+        wait_until(lambda: stored() >= positions[-1], 30)
+    assert effects.positions() == positions
+
+
+def _count(model: Model, name: str) -> int:
+    return model.names.count(name)
+
+
+def _error(conn: Connection) -> str | None:
+    row = conn.execute("select last_error from milepost.segments where id = 0").fetchone()
+    return None if row is None else row[0]
+
+
+def _epochs(conn: Connection) -> list[Any]:
+    return conn.execute("select id, epoch, owner from milepost.segments order by id").fetchall()

@@ -1,0 +1,103 @@
+"""Schedulers in processes of their own, which are killed, frozen and cut off while they tick."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Literal, TypeAlias
+
+from milepost.db import Connection
+from tests.integration.queue.schedules.scheduling import column, next_at, put_jobs
+from tests.waiting import wait_until
+
+Harm: TypeAlias = Literal["kill", "freeze", "cut off"]
+EVERY = timedelta(seconds=0.25)
+PROGRAM = """
+import sys
+from datetime import timedelta
+from milepost import Job, Milepost, Repeat
+mp = Milepost(sys.argv[1])
+mp.schedule("often", Repeat(timedelta(seconds=0.25)), Job("reports"))
+mp.run()
+"""
+SESSIONS = """
+select pid from pg_stat_activity
+where application_name = 'milepost schedules' and datname = current_database()
+"""
+LATENESS = """
+select extract(epoch from created_at - (%s::timestamptz + row_number * %s))::float8 from (
+  select created_at, row_number() over (order by id) from milepost.jobs where channel = 'reports'
+) as j
+"""
+
+
+@dataclass(slots=True)
+class Fleet:
+    """`harm` hits one scheduler while all of them run, and then replaces it."""
+
+    url: str
+    conn: Connection
+    size: int
+    harms: int = 0
+    _programs: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def start(self) -> None:
+        while len(self._programs) < self.size:
+            self._programs.append(subprocess.Popen([sys.executable, "-c", PROGRAM, self.url]))
+        wait_until(lambda: len(self._sessions()) == self.size)
+
+    def harm(self, harm: Harm) -> None:
+        self.wait_for_ticks(2)
+        victim = self._programs.pop(0)
+        if harm == "cut off":
+            self.conn.execute("select pg_terminate_backend(%s)", [self._sessions()[0]])
+        else:
+            os.kill(victim.pid, signal.SIGKILL if harm == "kill" else signal.SIGSTOP)
+        self.wait_for_ticks(4)
+        if harm == "freeze":
+            os.kill(victim.pid, signal.SIGCONT)
+        end(victim)
+        self.harms += 1
+        self.start()
+
+    def wait_for_ticks(self, count: int) -> None:
+        before = put_jobs(self.conn)
+        wait_until(lambda: put_jobs(self.conn) >= before + count)
+
+    def ticks(self) -> int:
+        """Since the schedule was registered."""
+        begun = column(self.conn, "begun_at", "often")
+        return int((next_at(self.conn, "often") - begun) // EVERY) - 1
+
+    def lateness(self) -> list[float]:
+        """Of each job in seconds, if job N is that of tick N."""
+        begun = column(self.conn, "begun_at", "often")
+        return [seconds for (seconds,) in self.conn.execute(LATENESS, [begun, EVERY])]
+
+    def close(self) -> None:
+        for program in self._programs:
+            end(program)
+
+    def _sessions(self) -> list[int]:
+        return [pid for (pid,) in self.conn.execute(SESSIONS)]
+
+
+@contextmanager
+def fleet_of(size: int, url: str, conn: Connection) -> Iterator[Fleet]:
+    fleet = Fleet(url, conn, size)
+    try:
+        fleet.start()
+        yield fleet
+    finally:
+        fleet.close()
+
+
+def end(program: subprocess.Popen[bytes]) -> None:
+    program.kill()
+    program.wait()

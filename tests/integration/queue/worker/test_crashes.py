@@ -1,0 +1,110 @@
+"""Workers that are killed: what they held ahead is not blamed, and a job that kills its worker ends
+alone. With real processes."""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from milepost import Job, Milepost
+from milepost.db import Connection, one
+from tests.integration.queue.worker.crashing import crashing, events
+from tests.integration.queue.worker.working import statuses
+from tests.waiting import wait_until
+
+LONG_LOCK = 60.0
+QUICK = 200  # so many that the worker takes ahead
+HELD = "select count(*) from milepost.jobs where status = 'running'"
+
+
+def put_quick_and_hanging(mp: Milepost, conn: Connection, max_attempts: int) -> None:
+    contents: list[dict[str, bool]] = [{}] * QUICK + [{"hang": True}] * 100
+    mp.put(conn, *(Job("c", content, max_attempts=max_attempts) for content in contents))
+
+
+def recover(conn: Connection) -> None:
+    """As if the locks of the dead worker had run out."""
+    conn.execute(
+        "update milepost.jobs set locked_until = clock_timestamp() where status = 'running'"
+    )
+    conn.execute("select milepost.recover_expired()")
+
+
+def failures(conn: Connection) -> dict[int, tuple[str, int]]:
+    rows = conn.execute("select id, status::text, failures from milepost.jobs").fetchall()
+    return {id_: (status, number) for id_, status, number in rows}
+
+
+def test_only_what_has_begun_is_dead_after_a_crash(
+    mp: Milepost, url: str, conn: Connection, tmp_path: Path
+) -> None:
+    history = tmp_path / "history"
+    put_quick_and_hanging(mp, conn, max_attempts=1)
+    with crashing(url, history, 4, LONG_LOCK):
+        wait_until(lambda: len(events(history, "begin")) == QUICK + 4)
+        assert one(conn.execute(HELD).fetchone())[0] > 4
+    recover(conn)
+    hanging = set(events(history, "begin")) - set(events(history, "end"))
+    found = failures(conn)
+    assert {id_ for id_, (status, _) in found.items() if status == "dead"} == hanging
+    assert {facts for id_, facts in found.items() if id_ not in hanging} == {("ready", 0)}
+    conn.execute("update milepost.jobs set content = '{}' where status = 'ready'")
+    with crashing(url, history, 4, LONG_LOCK):
+        wait_until(lambda: statuses(conn) == [("dead", 1, 1)] * 4)
+    assert set(Counter(events(history, "begin")).values()) == {1}
+
+
+def test_an_attempt_that_was_only_held_ahead_is_no_failure(
+    mp: Milepost, url: str, conn: Connection, tmp_path: Path
+) -> None:
+    history = tmp_path / "history"
+    put_quick_and_hanging(mp, conn, max_attempts=25)
+    begun = "select count(*) from milepost.jobs where status = 'running' and is_begun"
+    with crashing(url, history, 4, LONG_LOCK):
+        wait_until(lambda: one(conn.execute(begun).fetchone())[0] == 4)
+        assert one(conn.execute(HELD).fetchone())[0] > 4
+    recover(conn)
+    hanging = set(events(history, "begin")) - set(events(history, "end"))
+    assert {id_ for id_, facts in failures(conn).items() if facts == ("ready", 1)} == hanging
+    assert Counter(failures(conn).values()) == {("ready", 1): 4, ("ready", 0): 96}
+
+
+def has_ended(process: subprocess.Popen[bytes]) -> bool:
+    return process.poll() is not None
+
+
+def is_over(conn: Connection) -> bool:
+    return {facts[0] for facts in statuses(conn)} == {"dead"}
+
+
+@pytest.mark.parametrize(
+    ("max_attempts", "innocent", "poison"),
+    [
+        # It kills its process before the server knows what has begun, or after that.
+        (3, {"sleep": 0.05}, {"exit": 0.0}),
+        (2, {"sleep": 1.5}, {"exit": 1.2}),
+    ],
+)
+def test_a_job_that_kills_its_worker_takes_no_other_with_it(
+    mp: Milepost,
+    url: str,
+    conn: Connection,
+    tmp_path: Path,
+    max_attempts: int,
+    innocent: dict[str, float],
+    poison: dict[str, float],
+) -> None:
+    history, crashes = tmp_path / "history", 0
+    contents = [innocent] * 5 + [poison] + [innocent] * 4
+    ids = mp.put(conn, *(Job("c", content, max_attempts=max_attempts) for content in contents))
+    while failures(conn) != {ids[5]: ("dead", max_attempts)}:
+        with crashing(url, history, 10, 3.0) as process:
+            wait_until(lambda: has_ended(process) or is_over(conn))
+            crashes += has_ended(process)
+        assert crashes <= max_attempts + 2
+    assert crashes <= max_attempts + 2
+    assert failures(conn) == {ids[5]: ("dead", max_attempts)}
+    assert sorted(set(events(history, "end"))) == sorted(set(ids) - {ids[5]})

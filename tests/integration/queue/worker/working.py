@@ -1,0 +1,75 @@
+"""A worker in a thread of its own; what it raises reaches the test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+from typing import Any
+
+from milepost.db import Connection
+from milepost.runtime import Member
+
+PATIENCE_SECONDS = 30.0
+
+
+class Working:
+    """A running worker. `error` is what ended it, if anything did."""
+
+    def __init__(self, worker: Member) -> None:
+        self.stop = Event()
+        self.error: BaseException | None = None
+        self._worker = worker
+        self._thread = Thread(target=self._run, name="worker", daemon=True)
+        self._thread.start()
+
+    def ends(self) -> BaseException | None:
+        """Waits for it to end; what it ended with."""
+        self._thread.join(PATIENCE_SECONDS)
+        assert not self._thread.is_alive(), "the worker did not end"
+        return self.error
+
+    def has_ended(self) -> bool:
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self._worker.run("stopped", self.stop)
+        except BaseException as error:  # noqa: BLE001 - raised in the test's thread
+            self.error = error
+
+
+@contextmanager
+def working(*workers: Member) -> Iterator[list[Working]]:
+    """Workers that run until the end of the block and must not fail in it."""
+    running = [Working(worker) for worker in workers]
+    try:
+        yield running
+    finally:
+        for one in running:
+            one.stop.set()
+        for one in running:
+            if (error := one.ends()) is not None:
+                raise error
+
+
+def statuses(conn: Connection) -> list[tuple[Any, ...]]:
+    """Of every job there is: its status, attempt and failures."""
+    return conn.execute(
+        "select status::text, attempt, failures from milepost.jobs order by id"
+    ).fetchall()
+
+
+def is_empty(conn: Connection) -> bool:
+    return not statuses(conn)
+
+
+def expire_locks(conn: Connection) -> None:
+    """As if every lock had run out, without waiting for it, after the worker has told that the jobs
+    have begun. In one transaction: a heartbeat in between would extend what ran out."""
+    with conn.transaction():
+        conn.execute(
+            "update milepost.jobs set locked_until = clock_timestamp() - interval '1 second', "
+            "is_begun = true where status = 'running'"
+        )
+        conn.execute("select milepost.recover_expired()")

@@ -1,0 +1,217 @@
+"""A pipeline that is more than a batch behind writes range after range before its stream begins,
+and stages one while it merges the other: the same promises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from milepost import Milepost, Position, Upsert
+from milepost.checkpoints import CheckpointKey, PostgresCheckpointStore
+from milepost.errors import CompetingPipeline
+from milepost.pipeline import admin
+from milepost.pipeline.definition import PipelineOptions
+from milepost.pipeline.pipeline import Pipeline
+from milepost.pipeline.run.catch_up import may_catch_up
+from milepost.pipeline.sinks import Files
+from milepost.runtime import Until
+from milepost.sql import LogOrder
+from tests.pipeline.running import (
+    catch_up,
+    expected_per_customer,
+    per_customer,
+    place,
+    rows,
+    runner_of,
+    running,
+    stream,
+)
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.usefixtures("spark_directory")
+CUSTOMERS = "select customer, total, orders from customers order by customer"
+SINK = Upsert("customers", key=["customer"], add=["total", "orders"])
+KEY = CheckpointKey("customers")
+
+
+@pytest.fixture
+def order() -> LogOrder:
+    """Most of this does not depend on the order."""
+    return "append"
+
+
+def customers(mp: Milepost, at_batch: dict[int, Callable[[], None]] | None = None) -> Pipeline:
+    """In batches of ten. `at_batch`: what is to happen as a batch's output is asked for."""
+    calls = 0
+
+    def function(messages: DataFrame) -> DataFrame:
+        nonlocal calls
+        calls += 1
+        (at_batch or {}).get(calls, lambda: None)()
+        return per_customer(messages)
+
+    return mp.pipeline("customers", topics=["orders"], sink=SINK, max_messages_per_batch=10)(
+        function
+    )
+
+
+def newest(mp: Milepost) -> Position:
+    return list(mp.read())[-1].position
+
+
+def streamed_batches(directory: Path) -> list[str]:
+    return [path.name for path in directory.glob("*/customers/v1/offsets/*")]
+
+
+@pytest.mark.parametrize("order", ["append", "transaction"])
+def test_to_the_end_of_the_log_without_a_stream(
+    mp: Milepost, spark: SparkSession, spark_directory: Path
+) -> None:
+    pipeline = customers(mp)
+    place(mp, 0, 95)
+    catch_up(pipeline, spark)
+    assert rows(mp, CUSTOMERS) == expected_per_customer(95)
+    assert pipeline.position() == newest(mp)
+    assert streamed_batches(spark_directory) == []
+
+
+def test_a_few_messages_are_the_streams(
+    mp: Milepost, spark: SparkSession, spark_directory: Path
+) -> None:
+    pipeline = customers(mp)
+    place(mp, 0, 9)
+    stream(pipeline, spark)
+    assert rows(mp, CUSTOMERS) == expected_per_customer(9)
+    assert streamed_batches(spark_directory) != []
+
+
+def test_whoever_only_catches_up_needs_no_stream_for_a_few_messages_either(
+    mp: Milepost, spark: SparkSession, spark_directory: Path
+) -> None:
+    pipeline = customers(mp)
+    for count in (0, 9):
+        place(mp, 0, count)
+        catch_up(pipeline, spark)
+    assert rows(mp, CUSTOMERS) == expected_per_customer(9)
+    assert pipeline.position() == newest(mp)
+    assert streamed_batches(spark_directory) == []
+
+
+def test_the_stream_goes_on_behind_it(
+    mp: Milepost, spark: SparkSession, spark_directory: Path
+) -> None:
+    pipeline = customers(mp)
+    place(mp, 0, 45)
+    with running(pipeline, spark):
+        wait_until(lambda: pipeline.position() == newest(mp))
+        assert rows(mp, CUSTOMERS) == expected_per_customer(45)
+        place(mp, 45, 5)
+        wait_until(lambda: rows(mp, CUSTOMERS) == expected_per_customer(50))
+    assert streamed_batches(spark_directory) != []
+
+
+def test_others_messages_are_passed_over(mp: Milepost, spark: SparkSession) -> None:
+    pipeline = customers(mp)
+    for first in range(0, 60, 20):
+        place(mp, first, 20)
+        place(mp, 0, 300, topic="elsewhere")
+    catch_up(pipeline, spark)
+    assert rows(mp, CUSTOMERS) == expected_per_customer(60)
+    assert pipeline.position() == newest(mp)
+
+
+def test_what_fails_leaves_whole_batches_and_goes_on_there(
+    mp: Milepost, url: str, spark: SparkSession
+) -> None:
+    def fail() -> None:
+        raise ArithmeticError("no more")
+
+    place(mp, 0, 95)
+    with pytest.raises(ArithmeticError, match="no more"):
+        catch_up(customers(mp, {4: fail}), spark)
+    done = _orders(mp)
+    assert done in (10, 20)  # the third was staged, and perhaps the second not yet merged
+    catch_up(customers(Milepost(url)), spark)
+    assert rows(mp, CUSTOMERS) == expected_per_customer(95)
+
+
+def test_a_competitor_is_named_and_nothing_counts_twice(mp: Milepost, spark: SparkSession) -> None:
+    def compete() -> None:
+        with mp.connect() as conn:
+            store = PostgresCheckpointStore(conn)
+            held = store.load(KEY)
+            assert held is not None
+            store.store(KEY, held.position, newest(mp), owner="the other one")
+
+    place(mp, 0, 95)
+    with pytest.raises(CompetingPipeline, match="the other one"):
+        catch_up(customers(mp, {4: compete}), spark)
+    assert rows(mp, CUSTOMERS) == expected_per_customer(_orders(mp))
+
+
+def test_a_pause_holds_the_next_merge(mp: Milepost, spark: SparkSession) -> None:
+    def pause() -> None:
+        with mp.connect() as conn:
+            admin.set_paused(conn, mp.schema, "customers", is_paused=True)
+
+    place(mp, 0, 95)
+    pipeline = customers(mp, {4: pause})
+    with running(pipeline, spark) as started:
+        wait_until(lambda: rows(mp, "select from milepost.pipelines where is_paused") != [])
+        held = _orders(mp)
+        with pytest.raises(AssertionError):
+            wait_until(lambda: _orders(mp) > held + 10, seconds=3)
+        assert started.error is None
+        with mp.connect() as conn:
+            admin.set_paused(conn, mp.schema, "customers", is_paused=False)
+        wait_until(lambda: _orders(mp) == 95)
+    assert rows(mp, CUSTOMERS) == expected_per_customer(95)
+
+
+def test_a_stop_ends_it_at_a_batch(mp: Milepost, url: str, spark: SparkSession) -> None:
+    place(mp, 0, 95)
+    pipeline = customers(mp, {3: lambda: runner.stop.set()})
+    runner = runner_of(pipeline, spark)
+    runner.run()
+    assert 0 < _orders(mp) < 95
+    assert _orders(mp) % 10 == 0
+    catch_up(customers(Milepost(url)), spark)
+    assert rows(mp, CUSTOMERS) == expected_per_customer(95)
+
+
+def test_two_tables_for_staging_are_dropped_with_the_version(
+    mp: Milepost, spark: SparkSession
+) -> None:
+    place(mp, 0, 95)
+    pipeline = customers(mp)
+    catch_up(pipeline, spark)
+    pipeline.rebuild(drop_old=True, max_messages=10)
+    names = rows(mp, "select relname from pg_class where relname like 'staging%v1%'")
+    assert names == []
+    assert rows(mp, CUSTOMERS) == expected_per_customer(95)
+
+
+@pytest.mark.parametrize(
+    ("options", "until", "expected"),
+    [
+        ({}, "stopped", True),
+        ({"trigger": "1 minute"}, "stopped", False),
+        ({"trigger": "1 minute"}, "caught_up", True),
+        ({"trigger": "available_now"}, "stopped", True),
+        ({"stateful": True}, "caught_up", False),
+        ({"sink": Files("out")}, "caught_up", False),
+    ],
+)
+def test_who_may(options: dict[str, Any], until: Until, *, expected: bool) -> None:
+    given: dict[str, Any] = {"name": "customers", "sink": SINK} | options
+    assert may_catch_up(PipelineOptions(**given), until) is expected
+
+
+def _orders(mp: Milepost) -> int:
+    found = rows(mp, "select coalesce(sum(orders), 0)::integer from customers")
+    assert isinstance(found[0][0], int)
+    return found[0][0]
