@@ -7,11 +7,13 @@ import random
 import threading
 import time
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from milepost import Job, Message, Milepost, Retry, TakenJob
 from milepost.db import AsyncConnection, Connection
+from milepost.queue.worker.calling.handler_pool import HandlerPool
 from tests.integration.processors import sessions
 from tests.integration.processors.proxy import Mischief, proxy_to
 from tests.integration.queue.worker.working import PATIENCE_SECONDS, is_empty, working
@@ -93,6 +95,83 @@ def test_a_connection_that_was_lost_between_jobs_is_no_failure_of_the_next_one(
         mp.put(conn, *[Job("emails", "alone")] * 20)
         wait_until(lambda: is_empty(conn))
     assert [message.data for message in mp.read()] == [0] * (handlers + 20)
+
+
+@pytest.mark.parametrize("handle", ["job", "batch"])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_connection_that_is_lost_before_a_job_was_found_ends_nothing(
+    mp: Milepost,
+    conn: Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    is_async: bool,
+    handle: Literal["job", "batch"],
+) -> None:
+    """The transaction is open, another handler was quicker, and its empty commit fails."""
+    find = HandlerPool._next
+    cuts: list[int] = []
+
+    def find_nothing_first(self: HandlerPool) -> TakenJob | None:
+        if not cuts:
+            cuts.append(sessions.terminate(conn, "emails"))
+            return None
+        return find(self)
+
+    def send(_given: object, tx: Connection) -> None:
+        mp.append(tx, Message("Sent", {}))
+
+    async def send_async(_given: object, tx: AsyncConnection) -> None:
+        await mp.append(tx, Message("Sent", {}))
+
+    monkeypatch.setattr(HandlerPool, "_next", find_nothing_first)
+    worker = mp.worker("emails", concurrency=1, handle=handle, lock=1.0)(
+        send_async if is_async else send
+    )
+    mp.put(conn, Job("emails"))
+    with working(worker):
+        wait_until(lambda: is_empty(conn))
+    assert cuts[0] >= 1
+    assert [message.type for message in mp.read()] == ["Sent"]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_task_without_a_transaction_outlives_the_one_that_was_opened(
+    mp: Milepost, conn: Connection, monkeypatch: pytest.MonkeyPatch, is_async: bool
+) -> None:
+    """Tasks of one channel share their connections, also with a task that needs none."""
+    find = HandlerPool._next
+    cuts: list[int] = []
+    calls: list[str] = []
+
+    def find_and_cut(self: HandlerPool) -> TakenJob | None:
+        if (job := find(self)) is not None and not cuts:
+            cuts.append(sessions.terminate(conn, "emails"))
+        return job
+
+    if is_async:
+
+        @mp.task(channel="emails")
+        async def with_tx_async(tx: AsyncConnection) -> None: ...
+
+        @mp.task(channel="emails")
+        async def alone_async() -> None:
+            calls.append("alone")
+
+        alone_async.put(conn)
+    else:
+
+        @mp.task(channel="emails")
+        def with_tx(tx: Connection) -> None: ...
+
+        @mp.task(channel="emails")
+        def alone() -> None:
+            calls.append("alone")
+
+        alone.put(conn)
+    monkeypatch.setattr(HandlerPool, "_next", find_and_cut)
+    with working(mp.workers["emails"]):
+        wait_until(lambda: is_empty(conn))
+    assert cuts[0] >= 1
+    assert calls == ["alone"]
 
 
 @pytest.mark.parametrize("mischief", [Mischief.LOSE_COMMIT, Mischief.LOSE_ANSWER])

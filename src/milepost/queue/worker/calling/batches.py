@@ -22,7 +22,12 @@ from milepost.queue.worker.begins import begins
 from milepost.queue.worker.buffer import has_lock
 from milepost.queue.worker.calling.coroutines import Coroutines, Slot
 from milepost.queue.worker.calling.handler_pool import HandlerPool, may_begin, refuse_ended
-from milepost.queue.worker.calling.job_transaction import transaction, transaction_async
+from milepost.queue.worker.calling.job_transaction import (
+    close_unused,
+    close_unused_async,
+    transaction,
+    transaction_async,
+)
 from milepost.queue.worker.calling.threads import Threads
 from milepost.queue.worker.calling.time_limits import Abandoned
 from milepost.queue.worker.settle import log_failure
@@ -147,7 +152,7 @@ class BatchThreads(Threads, Batching):
         conn: Connection | None = lease.run(
             lambda conn: stack.enter_context(transaction(lease, conn))
         )
-        with stack:
+        try:
             if (job := self._next()) is None:  # another thread was quicker
                 return
             with closing(self._lists(job)) as lists:
@@ -155,6 +160,8 @@ class BatchThreads(Threads, Batching):
                     while jobs:
                         self._transact(lease, jobs, stack, conn)
                         stack, conn = ExitStack(), None
+        finally:
+            close_unused(stack)
 
     def _transact(
         self, lease: Lease, jobs: list[TakenJob], stack: ExitStack, conn: Connection | None
@@ -201,13 +208,15 @@ class BatchCoroutines(Coroutines, Batching):
             )
         except Stopping:  # what waits is given back
             return False
-        async with stack:
+        try:
             if (job := self._next()) is None:
                 return True
             for jobs in self._lists(job):
                 while jobs:
                     await self._transact(slot, lease, jobs, stack, conn)
                     stack, conn = AsyncExitStack(), None
+        finally:
+            await close_unused_async(stack)
         return True
 
     async def _transact(

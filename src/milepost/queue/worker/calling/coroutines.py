@@ -26,7 +26,7 @@ from milepost.queue.worker.calling.handler_pool import (
     refuse_lost,
     refusing_role,
 )
-from milepost.queue.worker.calling.job_transaction import transaction_async
+from milepost.queue.worker.calling.job_transaction import close_unused_async, transaction_async
 from milepost.runtime import Stopping
 
 if TYPE_CHECKING:
@@ -210,10 +210,10 @@ class Coroutines(HandlerPool):
         except Stopping:  # what waits is given back
             return False
         if (job := self._next()) is None:
-            await stack.aclose()
+            await close_unused_async(stack)
             return True
         if not self._calls.takes_tx(job):  # a task that needs none, beside others that do
-            await stack.aclose()
+            await close_unused_async(stack)
             await self._call_limited(slot, job)
             return True
         with self._settling(job):

@@ -12,7 +12,11 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
+from milepost.runtime import is_transient
+
 if TYPE_CHECKING:
+    from contextlib import AsyncExitStack, ExitStack
+
     from milepost.db import AsyncConnection, Connection
     from milepost.runtime import AsyncLease, Lease
 
@@ -40,3 +44,24 @@ async def transaction_async(
         except BaseException:
             await lease.reset_after_failure(conn)
             raise
+
+
+def close_unused(stack: ExitStack) -> None:
+    """End a transaction that was opened before a job was found for it. If its connection is lost,
+    nothing is lost with it: the next use of the lease opens another one."""
+    try:
+        stack.close()
+    except Exception as error:  # noqa: BLE001 - raised again, unless it passes
+        refuse_lasting(error)
+
+
+async def close_unused_async(stack: AsyncExitStack) -> None:
+    try:
+        await stack.aclose()
+    except Exception as error:  # noqa: BLE001 - raised again, unless it passes
+        refuse_lasting(error)
+
+
+def refuse_lasting(error: Exception) -> None:
+    if not is_transient(error):
+        raise error

@@ -26,7 +26,7 @@ from milepost.queue.worker.calling.handler_pool import (
     refuse_lost,
     refusing_role,
 )
-from milepost.queue.worker.calling.job_transaction import transaction
+from milepost.queue.worker.calling.job_transaction import close_unused, transaction
 from milepost.queue.worker.calling.time_limits import Abandoned, Call, TimeLimits
 from milepost.runtime import Stopping
 
@@ -165,10 +165,10 @@ class Threads(HandlerPool):
         stack = ExitStack()
         conn = lease.run(lambda conn: stack.enter_context(transaction(lease, conn)))
         if (job := self._next()) is None:  # another thread was quicker
-            stack.close()
+            close_unused(stack)
             return
         if not self._calls.takes_tx(job):  # a task that needs none, beside others that do
-            stack.close()
+            close_unused(stack)
             self._call_limited(job)
             return
         with self._settling(job), stack:
