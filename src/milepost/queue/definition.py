@@ -64,8 +64,7 @@ class WorkerOptions:
             raise ValueError("lock and poll_seconds are more than 0.")
         if self.handle not in get_args(Handle):
             raise ValueError(f"handle is {self.handle!r}: expected 'job' or 'batch'.")
-        if self.timeout is not None and not self.timeout > 0:
-            raise ValueError(f"timeout is {self.timeout}: expected more than 0 seconds, or None.")
+        check_timeout(self.timeout)
 
     @property
     def jobs_a_call(self) -> int:
@@ -147,3 +146,8 @@ def check_pattern(pattern: str) -> None:
             f"{pattern!r}: channels that begin with {RESERVED!r} are for internal use, and have no "
             "workers."
         )
+
+
+def check_timeout(seconds: float | None) -> None:
+    if seconds is not None and not seconds > 0:
+        raise ValueError(f"timeout is {seconds}: expected more than 0 seconds, or None.")

@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from milepost.encode import check_text
 from milepost.errors import InvalidJob
-from milepost.queue.definition import Definition, WorkerOptions, check_pattern
+from milepost.queue.definition import (
+    Definition,
+    WorkerOptions,
+    check_pattern,
+    check_timeout,
+)
 from milepost.queue.encode import LONGEST_CHANNEL, check_channel
 from milepost.queue.handlers.around import Hooks
 from milepost.queue.handlers.resources import Resources
 from milepost.queue.lookups import Lookups
+from milepost.queue.outcome import check_retry
 from milepost.queue.results import Results
 from milepost.queue.schedules import Cron, Repeat, Schedule
 from milepost.queue.tasks.arguments import Arguments
@@ -106,8 +112,9 @@ class Registry:
         for each in (name, *aliases):
             check_text("name", each, LONGEST_CHANNEL, InvalidJob)
         if "retry" in options:
-            WorkerOptions(channel, retry=options["retry"])  # refuses what is no policy
-        own = ("name", "channel", "aliases", "retry", "cron", "timezone", "every")
+            check_retry(options["retry"])
+        check_timeout(options.get("timeout"))
+        own = ("name", "channel", "aliases", "retry", "timeout", "cron", "timezone", "every")
         settings = JobOptions(**{k: v for k, v in options.items() if k not in own})  # type: ignore[typeddict-item]
         return Task(
             name,
@@ -117,6 +124,7 @@ class Registry:
             self.results,
             aliases,
             options.get("retry"),
+            options.get("timeout"),
             settings,
         )
 

@@ -65,6 +65,15 @@ class Resolved(ABC):
         """How a failure of this job is retried; `policy` is the worker's."""
         return policy
 
+    @property
+    def timeouts(self) -> tuple[float, ...]:
+        """Those of single calls, beside the worker's."""
+        return ()
+
+    def timeout_of(self, job: TakenJob, seconds: float | None) -> float | None:  # noqa: ARG002
+        """How long the call for this job may take; `seconds` is the worker's."""
+        return seconds
+
     @abstractmethod
     def bound(self, resources: Mapping[str, Any]) -> Handler:
         """To be called with a job, and with the transaction if the job takes one."""

@@ -80,6 +80,14 @@ class ResolvedTasks(Resolved):
         others = {BaseException: own} if isinstance(own, Retry) else own
         return {UnknownTask: None, TaskArgumentsChanged: None, **others}
 
+    @property
+    def timeouts(self) -> tuple[float, ...]:
+        return tuple(task.timeout for task in self.tasks.values() if task.timeout is not None)
+
+    def timeout_of(self, job: TakenJob, seconds: float | None) -> float | None:
+        task = self._task_of(job)
+        return seconds if task is None or task.timeout is None else task.timeout
+
     def bound(self, resources: Mapping[str, Any]) -> Handler:
         """The shortest way is for plain tasks: it is gone for every job, and counts where they are
         short. All other jobs, also those that are set aside, go the long way."""

@@ -61,6 +61,7 @@ class TaskOptions(JobOptions, total=False):
     channel: str
     aliases: Sequence[str]
     retry: RetryPolicy
+    timeout: float
     cron: str
     timezone: str
     every: timedelta
@@ -77,6 +78,7 @@ class Task(Generic[P, R]):
     results: Results = field(repr=False)
     aliases: tuple[str, ...] = ()
     retry: RetryPolicy | None = None
+    timeout: float | None = None
     settings: JobOptions = field(default_factory=JobOptions)
 
     def __post_init__(self) -> None:

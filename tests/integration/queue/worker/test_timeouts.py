@@ -221,3 +221,36 @@ def test_many_cancellations_are_seen_too(mp: Milepost, conn: Connection) -> None
             assert begun.acquire(timeout=PATIENCE_SECONDS)
         conn.execute("select milepost.cancel(%s::bigint[])", [ids])
         wait_until(lambda: is_empty(conn))
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_task_has_a_timeout_of_its_own(mp: Milepost, conn: Connection, is_async: bool) -> None:
+    """It comes before that of the channel, and other tasks have none."""
+    is_free = threading.Event()
+    mp.task_channel("tasks", retry=NEVER)
+
+    def hang() -> None:
+        assert is_free.wait(PATIENCE_SECONDS)
+
+    def wait_a_little() -> None:
+        assert not is_free.wait(3 * SHORT)
+
+    async def hang_async() -> None:
+        await asyncio.sleep(PATIENCE_SECONDS)
+
+    async def wait_a_little_async() -> None:
+        await asyncio.sleep(3 * SHORT)
+
+    limited = mp.task(name="hang", timeout=SHORT)(hang_async if is_async else hang)
+    free = mp.task(name="wait")(wait_a_little_async if is_async else wait_a_little)
+    for task in (free, limited):
+        task.put(conn)
+    with working(mp.workers["tasks"]):
+        wait_until(lambda: statuses(conn) == [("dead", 1, 1)])
+        is_free.set()
+    assert "ran for more than 0.3 s" in last_error(conn)
+
+
+def test_a_task_refuses_a_timeout_of_0(mp: Milepost) -> None:
+    with pytest.raises(ValueError, match="timeout is 0: expected more than 0 seconds"):
+        mp.task(name="send", timeout=0)(print)

@@ -146,10 +146,8 @@ class Coroutines(HandlerPool):
         slot = Slot(task)
         self._slots.append(slot)
         if not self._shared.definition.is_transactional:
-            is_limited = self._options.timeout is not None
-            await self._work(
-                partial(self._call_next_limited if is_limited else self._call_next, slot)
-            )
+            call_next = self._call_next_limited if self._timeouts else self._call_next
+            await self._work(partial(call_next, slot))
             return
         with closing(self._shared.async_lease()) as lease:
             await self._work(partial(self._call_next_in_transaction, slot, lease))
@@ -243,7 +241,7 @@ class Coroutines(HandlerPool):
     async def _handle(self, slot: Slot, job: TakenJob, *given: Any) -> object:
         """Call the handler with what it is given: the job, or a list that begins with it."""
         timer = None
-        if (seconds := self._options.timeout) is not None:
+        if (seconds := self._timeout_of(job)) is not None:
             timer = self._loop.call_later(seconds, self._time_is_up, slot, job, seconds)
         if job.begin_rules:
             begins(job)

@@ -45,6 +45,8 @@ class HandlerPool(ABC):
         self._options, self._buffer = shared.options, shared.buffer
         self._handler = shared.handler or shared.definition.handler
         self._calls = shared.definition.calls
+        own = () if self._options.timeout is None else (self._options.timeout,)
+        self._timeouts = (*own, *self._calls.timeouts)
         self._is_closed = False
 
     @abstractmethod
@@ -88,6 +90,9 @@ class HandlerPool(ABC):
             if may_begin(job):
                 return job
             self._put_aside(job)
+
+    def _timeout_of(self, job: TakenJob) -> float | None:
+        return self._calls.timeout_of(job, self._options.timeout)
 
     def _put_aside(self, job: TakenJob) -> None:
         if job.cancelled and not job.lost:

@@ -50,8 +50,9 @@ class Threads(HandlerPool):
         self._changed = Condition()
         self._threads: list[Thread] = []
         self._limits: TimeLimits | None = None
-        if (seconds := shared.options.timeout) is not None:
-            self._limits = TimeLimits(shared.channel, seconds, self._give_up, shared.fail)
+        if self._timeouts:
+            shortest = min(self._timeouts)
+            self._limits = TimeLimits(shared.channel, shortest, self._give_up, shared.fail)
 
     def start(self) -> None:
         for number in range(self._shared.concurrency):
@@ -80,7 +81,7 @@ class Threads(HandlerPool):
         """The time of its jobs is up: the handler has no say any more."""
         for job in call.jobs:
             job.lost = True
-            self._failed(job, JobTimedOut(job.id, self._options.timeout or 0.0))
+            self._failed(job, JobTimedOut(job.id, call.seconds))
             log.error(
                 "job=%s channel=%s attempt=%s timed out: its thread is abandoned, as %s others",
                 job.id,
@@ -194,8 +195,9 @@ class Threads(HandlerPool):
 
     @contextmanager
     def _limited(self, jobs: Sequence[TakenJob], lease: Lease | None = None) -> Iterator[None]:
-        if self._limits is None:
+        limits = self._limits
+        if limits is None or (seconds := self._timeout_of(jobs[0])) is None:
             yield
             return
-        with self._limits.limit(jobs, lease):
+        with limits.limit(jobs, lease, seconds):
             yield

@@ -31,6 +31,7 @@ class Call:
 
     jobs: Sequence[TakenJob]
     thread: Thread
+    seconds: float
     ends_at: float
     lease: Lease | None  # of its transaction
 
@@ -39,12 +40,12 @@ class TimeLimits:
     def __init__(
         self,
         name: str,
-        seconds: float,
+        shortest_seconds: float,
         on_timeout: Callable[[Call, int], None],
         on_failure: Callable[[BaseException], None],
     ) -> None:
         """`on_timeout` gets the call, and how many abandoned threads still run."""
-        self._seconds, self._on_timeout = seconds, on_timeout
+        self._shortest_seconds, self._on_timeout = shortest_seconds, on_timeout
         self._lock = Lock()
         self._calls: dict[Thread, Call] = {}
         self._abandoned: set[Thread] = set()
@@ -57,11 +58,14 @@ class TimeLimits:
         self._duty.close()
 
     @contextmanager
-    def limit(self, jobs: Sequence[TakenJob], lease: Lease | None) -> Iterator[None]:
+    def limit(
+        self, jobs: Sequence[TakenJob], lease: Lease | None, seconds: float
+    ) -> Iterator[None]:
         """Around the call of a handler. Raises Abandoned where its time was up."""
         thread = current_thread()
+        ends_at = time.monotonic() + seconds
         with self._lock:
-            self._calls[thread] = Call(jobs, thread, time.monotonic() + self._seconds, lease)
+            self._calls[thread] = Call(jobs, thread, seconds, ends_at, lease)
         try:
             yield
         finally:
@@ -78,8 +82,9 @@ class TimeLimits:
             self._on_timeout(call, len(self._abandoned))
         with self._lock:
             next_end = min((call.ends_at for call in self._calls.values()), default=None)
-        # A call that begins now ends a whole limit later.
-        return self._seconds if next_end is None else max(0.001, next_end - time.monotonic())
+        # A call that begins now ends at the earliest a whole limit later.
+        most = self._shortest_seconds
+        return most if next_end is None else min(max(0.001, next_end - time.monotonic()), most)
 
     def _overdue(self) -> list[Call]:
         now = time.monotonic()
