@@ -147,7 +147,7 @@ def limits(count: int, rng: random.Random) -> dict[str, Limit]:
     """Different ones for each channel; some have none."""
     found = {}
     for number in range(count):
-        kind = "tx" if number % 5 == 0 else "plain"
+        kind = {0: "tx", 1: "batch"}.get(number % 5, "plain")
         most = None if number % 4 == 0 else rng.randint(1, 8)
         release = rng.uniform(0.002, 0.02) if number % 7 == 3 else None
         found[f"{kind}.{number:02}"] = Limit(most, release)

@@ -30,10 +30,12 @@ def run(url: str, history: str, seed: int) -> None:
     def note(event: str, job: TakenJob) -> None:
         os.write(file, f"{event} {job.id} {job.attempt} {job.channel} {time.time()}\n".encode())
 
-    def work(job: TakenJob) -> None:
-        note("begin", job)
+    def work(*jobs: TakenJob) -> None:
+        for job in jobs:
+            note("begin", job)
         time.sleep(rng.expovariate(300))
-        note("end", job)
+        for job in jobs:
+            note("end", job)
 
     @mp.worker("plain.*", concurrency=8, lock=LOCK_SECONDS, poll_seconds=0.2)
     def plain(job: TakenJob) -> None:
@@ -43,6 +45,12 @@ def run(url: str, history: str, seed: int) -> None:
     def transactional(job: TakenJob, tx: Connection) -> None:
         tx.execute("insert into effects (job) values (%s)", [job.id])
         work(job)
+
+    @mp.worker("batch.*", handle="batch", batch=20, concurrency=4, lock=LOCK_SECONDS)
+    def batching(jobs: list[TakenJob], tx: Connection) -> None:
+        for job in jobs:
+            tx.execute("insert into effects (job) values (%s)", [job.id])
+        work(*jobs)
 
     mp.run()
 
