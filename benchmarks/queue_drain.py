@@ -63,9 +63,9 @@ _OURS = {
     f"{_MANY}, at most 1 each": _Ours(channels=_LIMITED_CHANNELS, max_concurrency=1),
 }
 _TARGETS = {
-    "pgqueuer": AtLeast(2.5),
+    "pgqueuer": AtLeast(4),
     "awa-pg": AtLeast(2.5),
-    "graphile-worker": AtLeast(1),
+    "graphile-worker": AtLeast(2.5),
     f"{_MANY}, at most 10 each": AtLeast(0.6),
     f"{_MANY}, at most 1 each": AtLeast(0.5),
 }
