@@ -433,6 +433,7 @@ CREATE FUNCTION milepost.channels_with_room(prefix text, after text, max_count i
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_material TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$
 #variable_conflict use_column
 declare
