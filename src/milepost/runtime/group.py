@@ -68,20 +68,17 @@ class Group:
         while waiting and not self.stop.is_set():
             self._run_all(waiting, until)
             rounds += 1
-            if until == "stopped" or self._failures or self._is_over(rounds):
+            if until == "stopped" or self._failures or self.stop.is_set():
                 break
             waiting = [member for member in self.members if not member.caught_up()]
+            if waiting and rounds >= len(self.members) and self._is_appended_by_others():
+                break
         if self._failures:
             raise next(iter(self._failures.values()))
 
-    def _is_over(self, rounds: int) -> bool:
-        """Whether not to look for what one member has appended or put after another had caught up.
-        Each round handles what there was when it began, so after as many rounds as members that
-        can only be the work of others, if they append while all members rest."""
-        if self.stop.is_set():
-            return True
-        if rounds < len(self.members):
-            return False
+    def _is_appended_by_others(self) -> bool:
+        """Each round handles what there was when it began. So what is left after as many rounds as
+        members can only be the work of others, if they append while all members rest."""
         before = self.newest()
         return self.stop.wait(REST_SECONDS) or self.newest() != before
 
