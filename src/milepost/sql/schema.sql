@@ -4181,18 +4181,25 @@ begin
   -- Locks the table in ROW SHARE mode. LOCK TABLE would do the same, but needs the privilege to
   -- update every column; a worker may update some.
   perform from "milepost".channels where false for key share;
-  has_families := exists (select from "milepost".channels as f where right(f.name, 1) = '*');
+  -- One statement for both: most applications have no policies, and each statement costs something.
+  select
+    exists (select from "milepost".channels as f where right(f.name, 1) = '*'),
+    exists (
+      select from "milepost".channels as c
+      where c.name = any(take_from.channels collate "C")
+        and (
+          c.is_paused or c.family is not null or c.max_concurrency is not null
+          or c.release_interval is not null or c.rate_count is not null
+        )
+    )
+  into has_families, is_limited;
   if has_families then
     perform "milepost".join_families(take_from.channels);
+    is_limited := is_limited or exists (
+      select from "milepost".channels as c
+      where c.name = any(take_from.channels collate "C") and c.family is not null
+    );
   end if;
-  is_limited := exists (
-    select from "milepost".channels as c
-    where c.name = any(take_from.channels collate "C")
-      and (
-        c.is_paused or c.family is not null or c.max_concurrency is not null
-        or c.release_interval is not null or c.rate_count is not null
-      )
-  );
   if is_limited then
     locked := array(
       select a.turn
