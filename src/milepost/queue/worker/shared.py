@@ -33,6 +33,11 @@ class Shared:
     buffer: Buffer = field(default_factory=Buffer)
     rates: Rates = field(default_factory=Rates)
     failure: BaseException | None = None
+    # How many handlers there are. Not computed at every look: it is found in their signatures.
+    concurrency: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.concurrency = self._concurrency()
 
     @property
     def options(self) -> WorkerOptions:
@@ -42,9 +47,8 @@ class Shared:
     def channel(self) -> str:
         return self.options.channel
 
-    @property
-    def concurrency(self) -> int:
-        """How many handlers there are. With transactions, not more than the budget can give a
+    def _concurrency(self) -> int:
+        """What is wanted; with transactions, not more than the budget can give a
         connection, beside the one that takes jobs, if no other member of the process needs one."""
         wanted, connections = self.options.concurrency, self.runtime.connections
         if not self.definition.is_transactional:
