@@ -130,11 +130,14 @@ class Service:
         """Given back with an error: others come first. An instance that gives back everything, and
         more often than `retry` allows, ends: it would only hold up what it takes."""
         self._note(segment, leases, what)
-        if segment.work.has_progressed:
-            self.setbacks.progressed(segment.id)
+        self._credit(segment)
         times = self.setbacks.note(segment.id, segment.claimed_at, time.monotonic())
         if times > self.options.retry.limit and not self.dispatch.is_working():
             self.dispatch.fail(SegmentsGivenBack(self.options.name, segment.id, times, what))
+
+    def _credit(self, segment: ClaimedSegment) -> None:
+        if segment.work.has_progressed:
+            self.setbacks.progressed(segment.id)
 
     def _begin(self, segment: ClaimedSegment, leases: ThreadLeases) -> None:
         try:
@@ -161,8 +164,7 @@ class Service:
                 segment.delivered(batch, now)
             self.tally.add(len(batch.messages))
         segment.work.tend(leases)
-        if segment.work.has_progressed:
-            self.setbacks.progressed(segment.id)
+        self._credit(segment)
         segment.work.retry(leases)
 
     def _read(self, segment: ClaimedSegment, leases: ThreadLeases) -> Batch:
@@ -186,6 +188,8 @@ class Service:
             if leases.is_lost() or isinstance(error, ClaimOver):
                 raise
             self._set_back(segment, leases, f"releasing it failed: {describe(error)}")
+        else:
+            self._credit(segment)
         self._release(segment, leases)
         self.dispatch.remove(segment)
         self._say(segment, "released")

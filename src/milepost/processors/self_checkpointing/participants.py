@@ -237,11 +237,19 @@ class _Call:
             return result
         with self._lock:
             if self._is_given_up:
-                if inspect.iscoroutine(result):
-                    result.close()
+                _discard(result)
                 return None
-            self._coroutine = self._loop.start(_awaited(result))
+            self._coroutine = self._started(result)
         return self._coroutine.result()
+
+    def _started(self, result: Awaitable[Any]) -> Future[Any]:
+        coroutine = _awaited(result)
+        try:
+            return self._loop.start(coroutine)
+        except RuntimeError:  # the loop is closed: the run ended before this call did
+            coroutine.close()
+            _discard(result)
+            raise
 
     def _give_up(self) -> None:
         with self._lock:
@@ -256,6 +264,11 @@ def _log_failure(member: Checkpointing, segment: Segment, done: Future[Any]) -> 
     if (error := done.exception()) is not None:
         name = _name(member)
         log.warning("segment=%s %s.on_segment_lost failed", segment.id, name, exc_info=error)
+
+
+def _discard(result: Awaitable[Any]) -> None:
+    if inspect.iscoroutine(result):
+        result.close()
 
 
 async def _awaited(result: Awaitable[Any]) -> Any:
