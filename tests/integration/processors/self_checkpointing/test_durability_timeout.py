@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -62,14 +61,6 @@ class HangingAsync(Hanging):
         self, segment: Segment, up_to: Position
     ) -> Report:
         return await self.on_checkpoint_advanced(segment, up_to)
-
-
-@pytest.fixture
-def gate() -> Iterator[threading.Event]:
-    """Opened at the end, so that no thread is left hanging."""
-    gate = threading.Event()
-    yield gate
-    gate.set()
 
 
 def processor(mp: Milepost, model: Model, **options: Any) -> Processor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -47,14 +46,6 @@ class Sick(Eager):
         if self.gate is None:
             raise ConnectionError("the store is away")
         self.gate.wait(60)
-
-
-@pytest.fixture
-def gate() -> Iterator[threading.Event]:
-    """Opened at the end, so that no thread is left hanging."""
-    gate = threading.Event()
-    yield gate
-    gate.set()
 
 
 def processor(url: str, timing: Timing, model: Model, **options: Any) -> Processor:
