@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from milepost import Milepost, Position, Segment, Trigger, db
+from milepost import Milepost, Position, Retry, Segment, Trigger, db
 from milepost.checkpoints import CheckpointKey
 from milepost.db import Connection
 from milepost.processors import Processor
@@ -284,6 +284,30 @@ def test_one_that_answers_late_is_told_that_the_segment_was_lost(
         told = model.names[: model.names.index("claimed", 1)]
         assert told == ["claimed", "advanced", "lost"][:: 2 if callback == "claimed" else 1]
     assert _count(model, "lost") == 1
+
+
+def test_until_it_was_told_it_is_not_told_of_the_next_claim(
+    mp: Milepost, put: Put, gate: threading.Event, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "milepost.processors")
+    is_told = threading.Event()
+
+    class Slow(HangingAtFirst):
+        def on_segment_lost(self, segment: Segment) -> None:
+            super().on_segment_lost(segment)
+            is_told.wait(60)
+
+    model = Slow(gate)
+    with running(processor(mp, model, retry=Retry(limit=1000))):
+        wait_until(lambda: "still busy" in caplog.text, 30)
+        gate.set()
+        model.wait_for_call("lost")
+        before = caplog.text.count("still busy")
+        # One claim may have been refused already, before it was told.
+        wait_until(lambda: caplog.text.count("still busy") >= before + 4, 30)
+        assert model.names == ["claimed", "lost"]
+        is_told.set()
+        model.wait_for_call("claimed", 2)
 
 
 def test_one_that_answers_late_at_a_release_is_told_so_after_the_run(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from milepost import Milepost, Position, Segment, Trigger
+from milepost import Milepost, Position, Retry, Segment, Trigger
 from milepost.db import Connection
 from milepost.errors import SegmentsGivenBack
 from milepost.processors import Processor
@@ -23,6 +25,7 @@ from tests.waiting import wait_until
 
 SEGMENTS, MESSAGES = 4, 20
 TIMEOUT_SECONDS = 0.3
+ENDLESS = Retry(limit=10_000)
 
 
 class Sick(Eager):
@@ -58,33 +61,25 @@ def shares(conn: Connection) -> Counter[str | None]:
     return Counter(owners(conn).values())
 
 
-@pytest.mark.parametrize("callback", ["claimed", "advanced"])
-@pytest.mark.parametrize("is_hanging", [False, True])
+in_a_callback = pytest.mark.parametrize("callback", ["claimed", "advanced"])
+failing_or_hanging = pytest.mark.parametrize("is_hanging", [False, True])
+
+
+@in_a_callback
+@failing_or_hanging
 def test_what_a_sick_instance_gives_back_is_handled_by_a_healthy_one(
-    url: str, timing: Timing, conn: Connection, put: Put, stored: Stored, gate: threading.Event,
-    callback: str, is_hanging: bool,
+    url: str, timing: Timing, put: Put, stored: Stored, gate: threading.Event, callback: str,
+    is_hanging: bool,
 ) -> None:  # fmt: skip
+    """While the sick one goes on trying: if it ended, its share would be free in any case."""
     sick, healthy = Sick(callback, gate if is_hanging else None), Eager()
     positions = put(MESSAGES, keys=MESSAGES)
-    bad = Instance(processor(url, timing, sick))
-    try:
+    with running(processor(url, timing, sick, retry=ENDLESS)) as (bad,):
         sick.wait_for_call("claimed", SEGMENTS)
-        with running(processor(url, timing, healthy)) as (good,):
+        with running(processor(url, timing, healthy)):
             wait_until(lambda: sorted(set(healthy.positions())) == positions, 30)
             wait_until(lambda: all(stored(n) >= _last(n, healthy) for n in range(SEGMENTS)))
-
-            def has_ended() -> bool:
-                positions.extend(put(MESSAGES, keys=MESSAGES))  # what it is asked to make durable
-                return bad.has_ended()
-
-            wait_until(has_ended, look_seconds=0.1)
-            assert isinstance(bad.ends(), SegmentsGivenBack)
-            wait_until(lambda: sorted(set(healthy.positions())) == positions)
-            wait_until(lambda: shares(conn) == {good.owner: SEGMENTS})
-            assert not any(trigger.is_active for trigger in sick.all_triggers)
-    finally:
-        bad.stop.set()
-        bad.ends()
+            assert not bad.has_ended()
 
 
 def _last(segment: int, model: Model) -> Position:
@@ -92,17 +87,43 @@ def _last(segment: int, model: Model) -> Position:
     return max(handled)
 
 
-def test_each_time_it_waits_longer_before_it_tries_again(
-    url: str, timing: Timing, conn: Connection, put: Put
-) -> None:
-    """Or it would take a segment from the healthy one again and again."""
-    sick, healthy = Sick("claimed"), Eager()
+@in_a_callback
+@failing_or_hanging
+def test_after_a_limit_it_takes_part_no_more(
+    url: str, timing: Timing, conn: Connection, put: Put, gate: threading.Event, callback: str,
+    is_hanging: bool,
+) -> None:  # fmt: skip
+    sick, healthy = Sick(callback, gate if is_hanging else None), Eager()
+    positions = put(MESSAGES, keys=MESSAGES)
     bad = Instance(processor(url, timing, sick))
     sick.wait_for_call("claimed", SEGMENTS)
-    with running(processor(url, timing, healthy)):
+    with running(processor(url, timing, healthy)) as (good,):
+
+        def has_ended() -> bool:
+            positions.extend(put(MESSAGES, keys=MESSAGES))  # what it is asked to make durable
+            return bad.has_ended()
+
+        wait_until(has_ended, look_seconds=0.1)
         assert isinstance(bad.ends(), SegmentsGivenBack)
-    tried = sick.names.count("claimed")
-    assert tried <= SEGMENTS * 2 + 5  # all of them perhaps twice, while it was alone; then one
+        wait_until(lambda: sorted(set(healthy.positions())) == positions)
+        wait_until(lambda: shares(conn) == {good.owner: SEGMENTS})
+        assert not any(trigger.is_active for trigger in sick.all_triggers)
+
+
+def test_each_time_it_waits_longer_before_it_tries_again(url: str, conn: Connection) -> None:
+    """Also where nobody else is there to take the segment."""
+    beat_seconds, claimed_at = 0.02, []
+
+    class Timed(Sick):
+        def on_segment_claimed(self, segment: Segment, trigger: Trigger) -> None:
+            claimed_at.append(time.monotonic())
+            super().on_segment_claimed(segment, trigger)
+
+    timing = Timing(beat_seconds=beat_seconds)
+    with running(processor(url, timing, Timed("claimed"), segments=1, retry=ENDLESS)):
+        wait_until(lambda: len(claimed_at) >= 6)
+    pauses = [later - earlier for earlier, later in pairwise(claimed_at)]
+    assert all(pause >= 3 * beat_seconds * 2**n for n, pause in enumerate(pauses))
 
 
 def test_one_that_recovers_gets_its_share_again(
