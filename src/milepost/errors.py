@@ -556,6 +556,18 @@ class SelfCheckpointingFailed(HandlerFailed):
         handler, or make it skip what it cannot handle, and start again."""
 
 
+class SegmentsGivenBack(ProcessorError):
+    """An instance gave back its segments with an error, again and again, and works on none."""
+
+    segment: int
+    times: int
+    cause: str
+    template = """this instance gave back its segments with an error {times} times in a row and
+        works on none of them. The last was segment {segment}: {cause}. It takes part no more; the
+        other instances have its segments. Their checkpoints are where they were. Remove the cause,
+        and start it again."""
+
+
 class UnknownProcessor(WithFacts):
     """There is no processor (or worker, where both were asked for) of that name."""
 

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 from milepost import db
 from milepost.checkpoints import Answer, Checkpoint, PostgresCheckpointStore
-from milepost.errors import CompetingInstance, HandlerFailed, ParkingFull, TransactionEnded
+from milepost.errors import (
+    CompetingInstance,
+    HandlerFailed,
+    ParkingFull,
+    SegmentsGivenBack,
+    TransactionEnded,
+)
 from milepost.log import horizon, read_batch, start_position
 from milepost.processors.deliver.concurrent import ConcurrentDelivery
 from milepost.processors.deliver.inbox import Inbox
@@ -70,7 +76,7 @@ class ProcessorSession(Session):
         if isinstance(error, Conflict):
             return self._meaning_of_conflict(error)
         meaning = Session.meaning_of(self, error)
-        if isinstance(meaning, HandlerFailed | ParkingFull | TransactionEnded):
+        if isinstance(meaning, HandlerFailed | ParkingFull | SegmentsGivenBack | TransactionEnded):
             self.status.claim()
         return meaning
 
@@ -164,9 +170,12 @@ class ProcessorSession(Session):
                 self.status.change(conn, "running")
 
     def report_retry(self, failure: Failure) -> None:
+        self.report_error(failure.summary())
+
+    def report_error(self, error: str) -> None:
         self.status.claim()
         with self.lease as conn:
-            self.status.change(conn, "retrying", failure.summary())
+            self.status.change(conn, "retrying", error)
 
 
 @dataclass(slots=True)

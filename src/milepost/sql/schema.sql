@@ -1036,6 +1036,46 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.fair_share(processor text, version integer, owner text) RETURNS integer
+    LANGUAGE plpgsql STABLE
+    AS $$
+#variable_conflict use_column
+declare
+  unshared bigint := (
+    select count(*) from "milepost".segments as s
+    where s.processor = fair_share.processor and s.version = fair_share.version
+  );
+  instance record;
+  mine record;
+  part bigint;
+  share bigint;
+begin
+  for instance in
+    select i.owner, i.at_most, count(*) over () as number,
+      row_number() over (order by i.owner collate "C") - 1 as rank,
+      -- The lowest limits first: what they leave is shared by those that come after them.
+      row_number() over (order by i.at_most nulls last, i.owner collate "C") - 1 as turn
+    from "milepost".instances as i
+    where i.processor = fair_share.processor
+      and i.version = fair_share.version
+      and i.alive_until > clock_timestamp()
+    order by turn
+  loop
+    part := ceil(unshared / (instance.number - instance.turn)::numeric);
+    part := least(part, instance.at_most);
+    unshared := unshared - part;
+    if instance.owner = fair_share.owner then
+      mine := instance;
+      share := part;
+    end if;
+  end loop;
+  if share is null then
+    return null;
+  end if;
+  return share + unshared / mine.number + (mine.rank < unshared % mine.number)::integer;
+end;
+$$;
+
 CREATE FUNCTION milepost.family_of(channel text) RETURNS TABLE(family text)
     LANGUAGE sql STABLE
     AS $$
@@ -4429,9 +4469,11 @@ CREATE FUNCTION milepost.tend_claims(processor text, version integer, owner text
 declare
   until constant timestamptz := clock_timestamp() + make_interval(secs => tend_claims.claim_seconds);
 begin
-  insert into "milepost".instances (processor, version, owner, alive_until, rate)
+  -- `claim_seconds` is inserted and never updated: roles of the previous release may not update it.
+  insert into "milepost".instances (processor, version, owner, alive_until, rate, claim_seconds)
   values (
-    tend_claims.processor, tend_claims.version, tend_claims.owner, until, tend_claims.rate
+    tend_claims.processor, tend_claims.version, tend_claims.owner, until, tend_claims.rate,
+    tend_claims.claim_seconds
   )
   on conflict (processor, version, owner) do update
   set alive_until = excluded.alive_until, rate = excluded.rate;
@@ -4471,24 +4513,7 @@ begin
   into ids, epochs, wanted
   from extended as e;
 
-  with living as (
-    select i.owner,
-      row_number() over (order by i.owner collate "C") - 1 as rank,
-      count(*) over () as number
-    from "milepost".instances as i
-    where i.processor = tend_claims.processor
-      and i.version = tend_claims.version
-      and i.alive_until > clock_timestamp()
-  ),
-  segments as (
-    select count(*) as number from "milepost".segments as s
-    where s.processor = tend_claims.processor and s.version = tend_claims.version
-  )
-  select segments.number / living.number
-    + case when living.rank < segments.number % living.number then 1 else 0 end
-  into share
-  from living, segments
-  where living.owner = tend_claims.owner;
+  share := "milepost".fair_share(tend_claims.processor, tend_claims.version, tend_claims.owner);
 
   select extract(epoch from min(expiry.at) - clock_timestamp())
   into next_expiry_seconds
@@ -4869,7 +4894,9 @@ CREATE TABLE milepost.instances (
     owner text NOT NULL,
     alive_until timestamp with time zone NOT NULL,
     started_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    rate double precision DEFAULT 0 NOT NULL
+    rate double precision DEFAULT 0 NOT NULL,
+    at_most integer,
+    claim_seconds double precision
 )
 WITH (fillfactor='50');
 

@@ -8,14 +8,23 @@ from threading import Event
 
 import pytest
 
-from milepost import Message, Milepost, Position, RecordedMessage, Retry
+from milepost import (
+    Checkpointing,
+    Message,
+    Milepost,
+    Position,
+    RecordedMessage,
+    Retry,
+    Segment,
+    Trigger,
+)
 from milepost.db import AsyncConnection, Connection
-from milepost.errors import HandlerFailed
+from milepost.errors import HandlerFailed, SegmentsGivenBack
 from milepost.processors.deliver.inbox import Inbox
 from milepost.processors.segments import operations
 from milepost.processors.set_aside import dead_letters
 from milepost.runtime import Timing
-from tests.integration.processors.running import running
+from tests.integration.processors.running import Instance, running
 from tests.integration.processors.set_aside.picky import TABLE, Picky, Table
 from tests.roles import Roles
 from tests.waiting import wait_until
@@ -189,6 +198,24 @@ def test_a_segment_says_what_it_failed_on(
     row = table.conn.execute("select last_error from milepost.segments").fetchone()
     assert row is not None
     assert "no bad" in row[0]
+
+
+def test_an_instance_whose_callbacks_fail_says_that_it_leaves_its_segments(
+    processing: Milepost, table: Table
+) -> None:
+    class Sick(Checkpointing):
+        def __call__(self, messages: list[RecordedMessage]) -> None: ...
+
+        def on_segment_claimed(self, segment: Segment, trigger: Trigger) -> None:
+            raise ConnectionError("the store is away")
+
+        def on_checkpoint_advanced(self, segment: Segment, requested: Position) -> None: ...
+
+    made = processing.processor("sick", delivery="at_least_once", retry=Retry(limit=1))(Sick())
+    instance = Instance(made)
+    query = "select at_most from milepost.instances"
+    wait_until(lambda: table.conn.execute(query).fetchall() == [(0,)])
+    assert isinstance(instance.ends(), SegmentsGivenBack)
 
 
 def test_a_paused_processor_stays_paused(processing: Milepost, table: Table) -> None:

@@ -10,6 +10,7 @@ working one, gives back a leaving one and drops a lost one. Every transition is 
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -40,6 +41,7 @@ class ClaimedSegment:
     work: SegmentWork
     deadline: float  # until when it is surely ours, by the monotonic clock of this process
     advance_seconds: float
+    claimed_at: float = field(default_factory=time.monotonic, init=False)
     phase: Phase = field(default=Phase.CLAIMED, init=False)
     reached: Position = field(init=False)  # all up to here was seen: handled, or in `messages`
     passed: Position = field(init=False)  # up to here it was given to the work

@@ -13,6 +13,8 @@ from milepost.processors.segments.split_merge import Floor
 from milepost.records import Position, Segment
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from milepost.checkpoints import CheckpointKey
     from milepost.db import Connection
 
@@ -50,7 +52,14 @@ class Claims:
             next_expiry,
         )
 
-    def claim(self, conn: Connection, max_count: int) -> list[Claim]:
+    def limit(self, conn: Connection, at_most: int | None) -> None:
+        """Say how many segments this instance takes; None: its fair share. The others share what
+        it leaves."""
+        db.run(conn, self.schema, "segments_limit", **self._of(), at_most=at_most)
+
+    def claim(
+        self, conn: Connection, max_count: int, left_to_others: Sequence[int] = ()
+    ) -> list[Claim]:
         """What is free, up to so many."""
         rows = db.fetch_all(
             conn,
@@ -59,6 +68,7 @@ class Claims:
             **self._of(),
             max_count=max_count,
             claim_seconds=self.claim_seconds,
+            left_to_others=list(left_to_others),
         )
         # Read after claiming: only the owner of a segment changes its floors.
         ids = [row[0] for row in rows]

@@ -96,6 +96,21 @@ class Dispatch:
                     self._segments[id_].leave()
             self._work.notify_all()
 
+    def holds(self, claim: Claim) -> bool:
+        """From any thread: whether the claim is not lost and, by the clock of this process, its
+        time is not over. Once it was found to be over, it is lost."""
+        with self.lock:
+            segment = self._segments.get(claim.segment.id)
+            if segment is None or segment.claim.epoch != claim.epoch:
+                return False
+            segment.expire(time.monotonic())
+            return segment.phase is not Phase.LOST
+
+    def is_working(self) -> bool:
+        """Whether any segment has begun and is not on its way back."""
+        with self.lock:
+            return any(s.phase is Phase.WORKING for s in self._segments.values())
+
     def wake(self, claim: Claim) -> None:
         """From any thread: the segment's work needs attention."""
         with self.lock:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from milepost.db import Connection
     from milepost.processors.segments.claims import Claim, Claims
     from milepost.processors.segments.dispatch import Dispatch
+    from milepost.processors.segments.setbacks import Setbacks
     from milepost.processors.segments.work import SegmentWork
     from milepost.runtime import Lease
 
@@ -31,16 +32,17 @@ class Keeper:
     claims: Claims
     lease: Lease
     dispatch: Dispatch
+    setbacks: Setbacks
     make_work: Callable[[Claim], SegmentWork]
     rate: Callable[[], float]
     on_claimed: Callable[[int], None]  # told how many there are now
     beat_seconds: float
     _leaving: Event = field(default_factory=Event, init=False)
     _failures: int = field(default=0, init=False)
+    _is_limited: bool = field(default=False, init=False)
     _duty: Duty = field(init=False)
 
     def __post_init__(self) -> None:
-        self.beat_seconds = min(self.beat_seconds, self.claims.claim_seconds / 3)
         name = f"{self.claims.key.processor}-claims"
         self._duty = Duty(name, self._step, self.dispatch.fail)
 
@@ -59,6 +61,7 @@ class Keeper:
         sent_at = time.monotonic()
         # Looked at first: what is claimed or given back after the answer must not look lost.
         here, leaving = self.dispatch.epochs()
+        self._limit(conn, self.setbacks.at_most(len(here) - len(leaving), sent_at))
         tended = self.claims.tend(conn, self.rate())
         self.dispatch.extend(dict(tended.epochs), sent_at + self.claims.claim_seconds)
         todo = plan(tended, here, leaving)
@@ -70,9 +73,17 @@ class Keeper:
             self._claim(conn, todo.claim)
         return tended.seconds_to_next(self.beat_seconds)
 
+    def _limit(self, conn: Connection, at_most: int | None) -> None:
+        """At every beat while it holds: the row may have been removed meanwhile."""
+        is_limited = at_most is not None
+        if is_limited or self._is_limited:
+            self.claims.limit(conn, at_most)
+        self._is_limited = is_limited
+
     def _claim(self, conn: Connection, number: int) -> None:
         sent_at = time.monotonic()
-        found = [(c, self.make_work(c)) for c in self.claims.claim(conn, number)]
+        left = self.setbacks.left_to_others(sent_at)
+        found = [(c, self.make_work(c)) for c in self.claims.claim(conn, number, left)]
         for claim in self.dispatch.add(found, sent_at + self.claims.claim_seconds):
             self.claims.release(conn, claim.segment.id, claim.epoch)
         self.on_claimed(self.dispatch.number)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 COUNT_UP_TO = 100_000
 Connect: TypeAlias = "Callable[[], AbstractContextManager[Connection]]"
-CLAIM_SECONDS = 10.0
+CLAIM_SECONDS = 10.0  # where no instance runs that would say how long its claims last
 LOOK_SECONDS = 0.1
 TIMEOUT_SECONDS = 60.0
 log = logging.getLogger("milepost.processors")
@@ -89,11 +89,12 @@ class Operator:
     key: CheckpointKey
     ids: Sequence[int] | None
     schema: str
+    claim_seconds: float = CLAIM_SECONDS
 
     def want(self, conn: Connection) -> list[Wanted]:
         """A beat: extends the claims, claims what is free. None if another operator wants one."""
         ids = None if self.ids is None else list(self.ids)
-        rows = self._rows(conn, "segments_want", ids=ids, claim_seconds=CLAIM_SECONDS)
+        rows = self._rows(conn, "segments_want", ids=ids, claim_seconds=self.claim_seconds)
         return [
             Wanted(Segment(id_, mask), epoch, is_claimed, owner)
             for id_, mask, epoch, is_claimed, owner in rows
@@ -139,8 +140,9 @@ def claimed(
     """These segments (all, if none are named), claimed and kept by a thread with a connection of
     its own. The block frees them, perhaps in a transaction that ends later. If it fails, they are
     freed here."""
-    operator = Operator(f"operator {owner_name()}", key, ids, schema)
     with connect() as conn:
+        seconds = _claim_seconds(conn, schema, key)
+        operator = Operator(f"operator {owner_name()}", key, ids, schema, seconds)
         try:
             held = _wait(operator, conn, timeout)
             with _kept(operator, conn):
@@ -233,6 +235,13 @@ def _pair(
     return chosen, other
 
 
+def _claim_seconds(conn: Connection, schema: str, key: CheckpointKey) -> float:
+    """As long as the instances': if the operator dies, its segments wait for as long as those of an
+    instance that dies."""
+    (found,) = db.fetch_one(conn, schema, "segments_claim_seconds", **key.parameters())
+    return CLAIM_SECONDS if found is None else float(found)
+
+
 def _wait(operator: Operator, conn: Connection, timeout: float) -> list[Wanted]:
     deadline = time.monotonic() + timeout
     while True:
@@ -259,7 +268,7 @@ def _kept(operator: Operator, conn: Connection) -> Iterator[None]:
     stop = Event()
 
     def beat() -> None:
-        while not stop.wait(CLAIM_SECONDS / 3):
+        while not stop.wait(operator.claim_seconds / 3):
             try:
                 operator.want(conn)
             except psycopg.Error as error:

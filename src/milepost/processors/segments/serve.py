@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, assert_never
 
 import psycopg
 
-from milepost.errors import describe
+from milepost.errors import SegmentsGivenBack, describe
 from milepost.log import Batch, Horizon, Selection, read_batch
 from milepost.processors.deliver.transaction import Conflict
 from milepost.processors.segments.claimed_segment import Phase
-from milepost.processors.segments.work import Abandoned
+from milepost.processors.segments.work import Abandoned, ClaimOver
 from milepost.runtime import Stopping
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from milepost.processors.segments.claims import Claims
     from milepost.processors.segments.dispatch import Dispatch
     from milepost.processors.segments.pool import ThreadLeases
+    from milepost.processors.segments.setbacks import Setbacks
 
 RATE_SECONDS = 5.0
 log = logging.getLogger("milepost.processors")
@@ -35,7 +36,7 @@ class Tally:
 
     _lock: Lock = field(default_factory=Lock, init=False)
     _messages: int = field(default=0, init=False)
-    _failure: Failure | None = field(default=None, init=False)
+    _error: str | None = field(default=None, init=False)
     _counted: int = field(default=0, init=False)  # since `_since`
     _since: float | None = field(default=None, init=False)
     _rate: float = field(default=0.0, init=False)
@@ -47,15 +48,18 @@ class Tally:
                 self._counted += messages
 
     def retry(self, failure: Failure) -> None:
-        with self._lock:
-            self._failure = failure
+        self.fail(failure.summary())
 
-    def taken(self) -> tuple[int, Failure | None]:
-        """What came since the last call."""
+    def fail(self, error: str) -> None:
         with self._lock:
-            messages, failure = self._messages, self._failure
-            self._messages, self._failure = 0, None
-            return messages, failure
+            self._error = error
+
+    def taken(self) -> tuple[int, str | None]:
+        """What came since the last call: messages, and the last error."""
+        with self._lock:
+            messages, error = self._messages, self._error
+            self._messages, self._error = 0, None
+            return messages, error
 
     def rate(self) -> float:
         """Messages a second, over the last seconds."""
@@ -75,6 +79,7 @@ class Service:
     dispatch: Dispatch
     claims: Claims
     tally: Tally
+    setbacks: Setbacks
 
     def serve(self, segment: ClaimedSegment, leases: ThreadLeases) -> None:
         """After whatever was raised, no further message is handled under this claim: those that
@@ -87,9 +92,12 @@ class Service:
         except Conflict as conflict:
             self._lose(segment)
             self._say(segment, f"lost: the store answered {conflict}")
+        except ClaimOver:
+            self._lose(segment)
+            self._say(segment, "lost: its time was over, or another instance has it")
         except Abandoned as abandoned:
             self._lose(segment)
-            self._note(segment, leases, f"abandoned: {abandoned}")
+            self._set_back(segment, leases, f"abandoned: {abandoned}")
         except BaseException as error:
             self._lose(segment)
             # Before it is put back: else the feed could find that all is handled, and end.
@@ -118,11 +126,24 @@ class Service:
         with self.dispatch.lock:
             segment.lose()
 
+    def _set_back(self, segment: ClaimedSegment, leases: ThreadLeases, what: str) -> None:
+        """Given back with an error: others come first. An instance that gives back everything, and
+        more often than `retry` allows, ends: it would only hold up what it takes."""
+        self._note(segment, leases, what)
+        self._credit(segment)
+        times = self.setbacks.note(segment.id, segment.claimed_at, time.monotonic())
+        if times > self.options.retry.limit and not self.dispatch.is_working():
+            self.dispatch.fail(SegmentsGivenBack(self.options.name, segment.id, times, what))
+
+    def _credit(self, segment: ClaimedSegment) -> None:
+        if segment.work.has_progressed:
+            self.setbacks.progressed(segment.id)
+
     def _begin(self, segment: ClaimedSegment, leases: ThreadLeases) -> None:
         try:
             segment.work.claimed(leases)
         except Exception as error:
-            if leases.is_lost():
+            if leases.is_lost() or isinstance(error, Abandoned | ClaimOver):
                 raise
             raise Abandoned(f"claiming it failed: {describe(error)}") from error
         with self.dispatch.lock:
@@ -136,11 +157,14 @@ class Service:
         with self.dispatch.lock:
             is_due = bool(batch.messages) or segment.is_advance_due(now)
         if is_due:
+            if not self.dispatch.holds(segment.claim):
+                raise ClaimOver
             segment.work.deliver(batch, leases)
             with self.dispatch.lock:
                 segment.delivered(batch, now)
             self.tally.add(len(batch.messages))
         segment.work.tend(leases)
+        self._credit(segment)
         segment.work.retry(leases)
 
     def _read(self, segment: ClaimedSegment, leases: ThreadLeases) -> Batch:
@@ -161,9 +185,11 @@ class Service:
         try:
             segment.work.released(leases)
         except Exception as error:
-            if leases.is_lost():
+            if leases.is_lost() or isinstance(error, ClaimOver):
                 raise
-            self._note(segment, leases, f"releasing it failed: {describe(error)}")
+            self._set_back(segment, leases, f"releasing it failed: {describe(error)}")
+        else:
+            self._credit(segment)
         self._release(segment, leases)
         self.dispatch.remove(segment)
         self._say(segment, "released")
@@ -172,7 +198,9 @@ class Service:
         """Given back too, if it is still ours. Kept here until then: this instance must not claim
         it again before it has ended here."""
         try:
-            segment.work.lost(leases)
+            problem = segment.work.lost(leases)
+            if problem is not None:
+                self._note(segment, leases, problem)
             self._release(segment, leases)
         finally:
             self.dispatch.remove(segment)
@@ -186,7 +214,9 @@ class Service:
         log.log(level, "processor=%s segment=%s epoch=%s %s", name, segment.id, epoch, what)
 
     def _note(self, segment: ClaimedSegment, leases: ThreadLeases, what: str) -> None:
+        """In the log, in the state of the instance, and with the segment."""
         self._say(segment, what, logging.WARNING)
+        self.tally.fail(f"segment {segment.id}, {self.claims.owner}: {what}")
         if leases.is_lost():
             return
         try:

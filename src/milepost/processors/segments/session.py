@@ -18,8 +18,10 @@ from milepost.processors.segments.dispatch import Dispatch
 from milepost.processors.segments.keeper import Keeper
 from milepost.processors.segments.pool import DEFAULT_THREADS, Pool, thread_leases
 from milepost.processors.segments.serve import Service, Tally
+from milepost.processors.segments.setbacks import LONGEST_SECONDS, PAUSE_BEATS, Setbacks
 from milepost.processors.self_checkpointing.work import log_mode, work_of
 from milepost.processors.session import STOP_SECONDS, ProcessorSession
+from milepost.retry import Retry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,7 +97,11 @@ class SegmentedSession(ProcessorSession):
         connections, name = self.runtime.connections, options.name
         self._dispatch = Dispatch(options.batch_size, timing.advance_seconds)
         around = self.surroundings(self._tally.retry)
-        service = Service(options, self._dispatch, self._claims, self._tally)
+        beat_seconds = min(timing.beat_seconds, options.claim_seconds / 3)
+        setbacks = Setbacks(
+            Retry(first_seconds=PAUSE_BEATS * beat_seconds, longest_seconds=LONGEST_SECONDS)
+        )
+        service = Service(options, self._dispatch, self._claims, self._tally, setbacks)
         make_leases = partial(
             thread_leases, self.definition, connections, self.schema, self.loop, self._over
         )
@@ -106,10 +112,11 @@ class SegmentedSession(ProcessorSession):
             claims=self._claims,
             lease=self._keeping,
             dispatch=self._dispatch,
-            make_work=work_of(around, self.loop, self._dispatch.wake),
+            setbacks=setbacks,
+            make_work=work_of(around, self.loop, self._dispatch.wake, self._dispatch.holds),
             rate=self._tally.rate,
             on_claimed=self._pool.grow,
-            beat_seconds=timing.beat_seconds,
+            beat_seconds=beat_seconds,
         )
         self._stack.callback(self._close)
         self._keeper.start()
@@ -195,11 +202,11 @@ class SegmentedSession(ProcessorSession):
         return False
 
     def _report(self) -> None:
-        messages, failure = self._tally.taken()
+        messages, error = self._tally.taken()
         if messages and (reached := self._dispatch.position) is not None:
             with self.lease as conn:
                 self.status.batch(conn, messages, reached)
-        elif failure is None:
+        elif error is None:
             self.report_idle()
-        if failure is not None:
-            self.report_retry(failure)
+        if error is not None:
+            self.report_error(error)

@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from milepost.runtime import Timing
 
 
+class ClaimOver(Exception):
+    """The claim is lost, or its time is over by the clock of this process: nothing that may write
+    is called for it any more."""
+
+
 class Abandoned(Exception):
     """The segment is given back as it stands in the database, and claimed again later; the other
     segments go on."""
@@ -60,6 +65,8 @@ class SegmentWork:
     surroundings: Surroundings
     claim: Claim
     wake: Callable[[], None]  # asks for `tend`, from any thread
+    holds: Callable[[], bool] = lambda: True  # whether the claim still does; from any thread
+    has_progressed: bool = field(default=False, init=False)  # something was made durable
     checkpoint: Position = field(init=False)
     _floors: list[Floor] = field(init=False)
     _replay: Replay | None = field(default=None, init=False)  # until it is loaded
@@ -95,6 +102,7 @@ class SegmentWork:
         try:
             if batch.messages:
                 delivery.deliver(batch)
+                self.has_progressed = True
             else:
                 delivery.drain(batch.reached)
         finally:
@@ -123,9 +131,10 @@ class SegmentWork:
     def released(self, leases: ThreadLeases) -> None:
         """Before the claim is given back; nothing is in flight."""
 
-    def lost(self, leases: ThreadLeases | None) -> None:
+    def lost(self, leases: ThreadLeases | None) -> str | None:  # noqa: ARG002 - some need it
         """Instead of `released`, where the claim is gone or the segment was abandoned; without
-        leases where the server is gone."""
+        leases where the server is gone. What failed, if anything did."""
+        return None
 
     @property
     def segment(self) -> Segment:

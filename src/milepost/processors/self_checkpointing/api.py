@@ -28,12 +28,26 @@ class Trigger:
     """Asks for one segment's checkpoint to move. There is one for every claim of a segment; when
     the claim ends, by a release, a loss or a reset, it asks for nothing any more."""
 
-    __slots__ = ("_epoch", "_is_active", "_lock", "_pending", "_segment", "_start", "_wake")
+    __slots__ = (
+        "_epoch",
+        "_holds",
+        "_is_active",
+        "_lock",
+        "_pending",
+        "_segment",
+        "_start",
+        "_wake",
+    )
 
     def __init__(
-        self, segment: Segment, wake: Callable[[], None], epoch: int = 0, start: Position = _START
+        self,
+        segment: Segment,
+        wake: Callable[[], None],
+        epoch: int = 0,
+        start: Position = _START,
+        holds: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._segment, self._wake = segment, wake
+        self._segment, self._wake, self._holds = segment, wake, holds
         self._epoch, self._start = epoch, start
         self._lock = Lock()  # held for a comparison, never while anything waits
         self._pending: Request | None = None
@@ -57,14 +71,17 @@ class Trigger:
 
     @property
     def is_active(self) -> bool:
-        """Whether the claim that it belongs to still holds, as far as is known."""
-        return self._is_active
+        """Whether the claim that it belongs to still holds, as far as is known: it is not lost, and
+        by the clock of this process its time is not over."""
+        return self._is_active and self._holds()
 
     def request(self, position: Request = LATEST) -> None:
         """Ask for the checkpoint to move up to a position, or to all that was consumed. From any
         thread, and without waiting. Requests that come together are one, for the highest."""
         if position is not LATEST and not isinstance(position, Position):
             raise TypeError(f"A trigger takes a Position or LATEST, not {position!r}.")
+        if not self.is_active:
+            return
         with self._lock:
             if not self._is_active:
                 return
@@ -72,7 +89,7 @@ class Trigger:
         self._wake()
 
     def __repr__(self) -> str:
-        state = "active" if self._is_active else "inert"
+        state = "active" if self.is_active else "inert"
         return f"<Trigger of segment {self._segment.id}, {state}>"
 
 

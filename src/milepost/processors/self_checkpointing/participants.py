@@ -1,8 +1,9 @@
 """Asks self-checkpointing handlers how far their work is durable, all of them concurrently.
 
 A `def` callback cannot be interrupted. So each runs in a thread of its own, and one that hangs is
-left behind: it has failed this checkpoint, and is not called for that segment again until it
-returns. A pool thread asks, outside any transaction; claims are extended elsewhere.
+left behind: it has failed, and is not called for that segment again until it returns. Then it is
+told that the segment was lost. A pool thread asks, outside any transaction; claims are extended
+elsewhere.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from milepost.errors import describe
+from milepost.processors.segments.work import ClaimOver
 from milepost.processors.self_checkpointing.reconcile import (
     LATEST,
     Report,
@@ -35,6 +37,10 @@ CANCEL_SECONDS = 1.0
 log = logging.getLogger("milepost.processors")
 
 
+Callback: TypeAlias = "Callable[[Checkpointing], Any]"
+Holds: TypeAlias = "Callable[[], bool]"
+
+
 class NotDurable(Exception):
     """A participant failed, hung, or stayed behind: nothing is stored."""
 
@@ -48,17 +54,14 @@ class Participants:
     timeout_seconds: float
     _lock: Lock = field(default_factory=Lock, init=False)
     _busy: set[tuple[int, Segment]] = field(default_factory=set, init=False)
+    _to_be_told: set[tuple[int, Segment]] = field(default_factory=set, init=False)
     # Only the one thread that serves a segment reads and changes its entry.
     _setbacks: dict[Segment, tuple[Position, int]] = field(default_factory=dict, init=False)
 
     def claimed(self, segment: Segment, trigger: Trigger) -> None:
-        """In this thread and without a limit: loading a large state takes its time."""
-        for place, member in enumerate(self.members):
-            if (place, segment) in self._busy:
-                raise NotDurable(f"{_name(member)} is still busy with its last claim")
-            result = member.on_segment_claimed(segment, trigger)
-            if inspect.isawaitable(result):
-                self.loop.run(_awaited(result))
+        """One after the other; those after one that fails are not told."""
+        for place in range(len(self.members)):
+            self._answers([place], segment, lambda m: m.on_segment_claimed(segment, trigger))
 
     def covered(
         self,
@@ -66,12 +69,13 @@ class Participants:
         requested: Position,
         consumed: Position,
         must_reach: Position | None = None,
+        holds: Holds = lambda: True,
     ) -> Position | None:
         """The position up to which the work of all is durable, once they were asked for it."""
 
         def ask(who: Sequence[int], position: Position) -> list[Report]:
             return self._reports(
-                who, segment, lambda m: m.on_checkpoint_advanced(segment, position)
+                who, segment, lambda m: m.on_checkpoint_advanced(segment, position), holds
             )
 
         try:
@@ -79,21 +83,35 @@ class Participants:
         except Unreconciled as error:
             raise NotDurable(self._laggards(error)) from error
 
-    def released(self, segment: Segment, up_to: Position) -> list[Position | None]:
-        """What each reports at a release, for which it is asked once."""
+    def released(
+        self, segment: Segment, up_to: Position, holds: Holds = lambda: True
+    ) -> list[Position | None]:
+        """What each reports at a release, for which it is asked once. One that answers too late
+        has not released it."""
         who = range(len(self.members))
-        reports = self._reports(who, segment, lambda m: m.on_segment_released(segment, up_to))
+        try:
+            reports = self._reports(
+                who, segment, lambda m: m.on_segment_released(segment, up_to), holds
+            )
+        except NotDurable:
+            self._tell_once_free(segment)
+            raise
         return [within(report, up_to) for report in reports]
 
-    def lost(self, segment: Segment) -> None:
-        """Nothing depends on it, so what fails is said and no more. One that hangs in an earlier
-        call is not told; its trigger is inert."""
-        with self._lock:
-            busy = {place for place, of in self._busy if of == segment}
+    def lost(self, segment: Segment) -> str | None:
+        """Nothing depends on it; what has failed, if anything did."""
+        busy = self._tell_once_free(segment)
         who = [place for place in range(len(self.members)) if place not in busy]
-        for outcome in self._ask(who, segment, lambda m: m.on_segment_lost(segment)):
-            if isinstance(outcome, NotDurable):
-                log.warning("segment=%s on_segment_lost: %s", segment.id, outcome)
+        outcomes = self._ask(who, segment, lambda m: m.on_segment_lost(segment))
+        failures = [str(outcome) for outcome in outcomes if isinstance(outcome, NotDurable)]
+        return f"on_segment_lost: {'; '.join(failures)}" if failures else None
+
+    def _tell_once_free(self, segment: Segment) -> set[int]:
+        """Those that are busy with this segment; they will be told that it was lost."""
+        with self._lock:
+            busy = {(place, of) for place, of in self._busy if of == segment}
+            self._to_be_told |= busy
+            return {place for place, _ in busy}
 
     def count_setback(self, segment: Segment, failed_at: Position) -> int:
         """One more failure; how many there are without a message further on being reached."""
@@ -103,14 +121,29 @@ class Participants:
         return count
 
     def _reports(
-        self, who: Sequence[int], segment: Segment, call: Callable[[Checkpointing], Any]
+        self, who: Sequence[int], segment: Segment, call: Callback, holds: Holds
     ) -> list[Report]:
+        """Of all that were asked. Looked at just before each call: nobody is asked to write once
+        the claim is over."""
+
+        def call_if_held(member: Checkpointing) -> Any:
+            if not holds():
+                raise ClaimOver
+            return call(member)
+
+        answers = self._answers(who, segment, call_if_held)
+        return [self._checked(n, answer) for n, answer in zip(who, answers, strict=True)]
+
+    def _answers(self, who: Sequence[int], segment: Segment, call: Callback) -> list[Any]:
         """Of all that were asked; if one has failed, all of those that have are named."""
         outcomes = self._ask(who, segment, call)
+        for outcome in outcomes:
+            if isinstance(outcome, ClaimOver):
+                raise outcome
         failures = [str(outcome) for outcome in outcomes if isinstance(outcome, NotDurable)]
         if failures:
             raise NotDurable("; ".join(failures))
-        return [self._checked(n, outcome) for n, outcome in zip(who, outcomes, strict=True)]
+        return outcomes
 
     def _checked(self, place: int, report: Any) -> Report:
         if report is None or report is LATEST or isinstance(report, Position):
@@ -120,17 +153,13 @@ class Participants:
             "LATEST nor None"
         )
 
-    def _ask(
-        self, who: Sequence[int], segment: Segment, call: Callable[[Checkpointing], Any]
-    ) -> list[Any]:
-        """Their answers, or NotDurable in the place of one."""
+    def _ask(self, who: Sequence[int], segment: Segment, call: Callback) -> list[Any]:
+        """Their answers, or NotDurable or ClaimOver in the place of one."""
         deadline = time.monotonic() + self.timeout_seconds
         started = [(place, self._start(place, segment, call)) for place in who]
         return [self._answer(place, call, deadline) for place, call in started]
 
-    def _start(
-        self, place: int, segment: Segment, call: Callable[[Checkpointing], Any]
-    ) -> _Call | NotDurable:
+    def _start(self, place: int, segment: Segment, call: Callback) -> _Call | NotDurable:
         member, key = self.members[place], (place, segment)
         with self._lock:
             if key in self._busy:
@@ -139,8 +168,18 @@ class Participants:
         return _Call(lambda: call(member), self.loop, lambda: self._free(key))
 
     def _free(self, key: tuple[int, Segment]) -> None:
+        """In the thread of the call that has ended."""
         with self._lock:
-            self._busy.discard(key)
+            if key not in self._to_be_told:
+                self._busy.discard(key)
+                return
+            self._to_be_told.discard(key)
+        place, segment = key
+        member = self.members[place]
+        log.warning("segment=%s %s answered too late", segment.id, _name(member))
+        # Still busy meanwhile: no other call for this segment overtakes it.
+        told = _Call(lambda: member.on_segment_lost(segment), self.loop, lambda: self._free(key))
+        told.done.add_done_callback(lambda done: _log_failure(member, segment, done))
 
     def _answer(self, place: int, call: _Call | NotDurable, deadline: float) -> Any:
         if isinstance(call, NotDurable):
@@ -148,7 +187,10 @@ class Participants:
         name = _name(self.members[place])
         if not call.ends_before(deadline):
             return NotDurable(f"{name} did not answer within {self.timeout_seconds:g} s")
-        if (error := call.done.exception()) is not None:
+        error = call.done.exception()
+        if isinstance(error, ClaimOver):
+            return error
+        if error is not None:
             log.warning("participant=%s failed", name, exc_info=error)
             return NotDurable(f"{name} failed: {describe(error)}")
         return call.done.result()
@@ -195,11 +237,19 @@ class _Call:
             return result
         with self._lock:
             if self._is_given_up:
-                if inspect.iscoroutine(result):
-                    result.close()
+                _discard(result)
                 return None
-            self._coroutine = self._loop.start(_awaited(result))
+            self._coroutine = self._started(result)
         return self._coroutine.result()
+
+    def _started(self, result: Awaitable[Any]) -> Future[Any]:
+        coroutine = _awaited(result)
+        try:
+            return self._loop.start(coroutine)
+        except RuntimeError:  # the loop is closed: the run ended before this call did
+            coroutine.close()
+            _discard(result)
+            raise
 
     def _give_up(self) -> None:
         with self._lock:
@@ -208,6 +258,17 @@ class _Call:
         if coroutine is not None:
             coroutine.cancel()
             wait([self.done], timeout=CANCEL_SECONDS)  # it ends now, unless it refuses to
+
+
+def _log_failure(member: Checkpointing, segment: Segment, done: Future[Any]) -> None:
+    if (error := done.exception()) is not None:
+        name = _name(member)
+        log.warning("segment=%s %s.on_segment_lost failed", segment.id, name, exc_info=error)
+
+
+def _discard(result: Awaitable[Any]) -> None:
+    if inspect.iscoroutine(result):
+        result.close()
 
 
 async def _awaited(result: Awaitable[Any]) -> Any:

@@ -22,7 +22,7 @@ from milepost.processors.deliver.at_least_once import finish
 from milepost.processors.deliver.attempts import Failure, handler_failed
 from milepost.processors.deliver.transaction import calls, invocations
 from milepost.processors.handler_call import Supply
-from milepost.processors.segments.work import Abandoned, SegmentWork, Surroundings
+from milepost.processors.segments.work import Abandoned, ClaimOver, SegmentWork, Surroundings
 from milepost.processors.self_checkpointing.api import Trigger, end, taken
 from milepost.processors.self_checkpointing.participants import NotDurable, Participants
 from milepost.processors.self_checkpointing.reconcile import advanced, lowest, within
@@ -42,7 +42,7 @@ log = logging.getLogger("milepost.processors")
 class SelfCheckpointingWork(SegmentWork):
     """`consumed` is up to where the self-checkpointing handlers were given everything."""
 
-    participants: Participants
+    participants: Participants = field(kw_only=True)
     consumed: Position = field(init=False)
     trigger: Trigger | None = field(default=None, init=False)
 
@@ -51,13 +51,18 @@ class SelfCheckpointingWork(SegmentWork):
         self.consumed = self.claim.position
 
     def claimed(self, leases: ThreadLeases) -> None:  # noqa: ARG002 - of the work's shape
-        self.trigger = Trigger(self.segment, self.wake, self.claim.epoch, self.claim.position)
-        self.participants.claimed(self.segment, self.trigger)
+        claim = self.claim
+        self.trigger = Trigger(self.segment, self.wake, claim.epoch, claim.position, self.holds)
+        try:
+            self.participants.claimed(self.segment, self.trigger)
+        except NotDurable as error:
+            raise Abandoned(f"claiming it failed: {error}") from error
 
-    def lost(self, leases: ThreadLeases | None) -> None:  # noqa: ARG002
-        if self.trigger is not None:
-            end(self.trigger)
-            self.participants.lost(self.segment)
+    def lost(self, leases: ThreadLeases | None) -> str | None:  # noqa: ARG002
+        if self.trigger is None:
+            return None
+        end(self.trigger)
+        return self.participants.lost(self.segment)
 
     def supply(self) -> Supply:
         return Supply(self.segment, self.trigger)
@@ -69,6 +74,8 @@ class SelfCheckpointingWork(SegmentWork):
         definition, supply = self.surroundings.definition, self.supply()
         for arguments in calls(definition, messages):
             for handling, seen in invocations(definition.self_checkpointing, arguments):
+                if not self.holds():
+                    raise ClaimOver
                 try:
                     finish(handling, handling(seen, supply), leases.loop)
                 except Exception as error:  # noqa: BLE001 - whatever it raises is its failure
@@ -78,7 +85,9 @@ class SelfCheckpointingWork(SegmentWork):
     def covered(self, requested: Position, must_reach: Position | None = None) -> Position | None:
         """What all participants have made durable; or the segment is abandoned."""
         try:
-            return self.participants.covered(self.segment, requested, self.consumed, must_reach)
+            return self.participants.covered(
+                self.segment, requested, self.consumed, must_reach, self.holds
+            )
         except NotDurable as error:
             raise Abandoned(f"no checkpoint at {requested}: {error}") from error
 
@@ -87,11 +96,12 @@ class SelfCheckpointingWork(SegmentWork):
         if self.trigger is None:
             return []
         end(self.trigger)
-        return self.participants.released(self.segment, self.consumed)
+        return self.participants.released(self.segment, self.consumed, self.holds)
 
     def _fail(self, message: RecordedMessage, error: Exception) -> None:
         options = self.surroundings.definition.options
         count = self.participants.count_setback(self.segment, message.position)
+        self.has_progressed = count == 1  # it came further than before
         failure = Failure(message, error, count)
         if count > options.retry.limit:
             raise SelfCheckpointingFailed(
@@ -196,20 +206,26 @@ class DeferredWork(SelfCheckpointingWork):
     def _store(self, position: Position | None, leases: ThreadLeases) -> None:
         """One statement, which is a transaction of its own: nothing was waited for in it."""
         if position is not None:
+            self.has_progressed = True
             SegmentWork.handle(self, Batch([], position, is_full=False, is_held=False), leases)
 
 
 def work_of(
-    surroundings: Surroundings, loop: EventLoop | None, wake: Callable[[Claim], None]
+    surroundings: Surroundings,
+    loop: EventLoop | None,
+    wake: Callable[[Claim], None],
+    holds: Callable[[Claim], bool],
 ) -> Callable[[Claim], SegmentWork]:
     """What makes the work of a claim, for one instance."""
     definition = surroundings.definition
     if definition.mode is None or loop is None:
-        return lambda claim: SegmentWork(surroundings, claim, partial(wake, claim))
+        return lambda c: SegmentWork(surroundings, c, partial(wake, c), partial(holds, c))
     kind = AutoWork if definition.mode == "auto" else DeferredWork
     timeout = definition.options.durability_timeout
     participants = Participants(definition.participants, loop, timeout)
-    return lambda claim: kind(surroundings, claim, partial(wake, claim), participants)
+    return lambda c: kind(
+        surroundings, c, partial(wake, c), partial(holds, c), participants=participants
+    )
 
 
 def refuse_unfit(definition: Definition) -> None:

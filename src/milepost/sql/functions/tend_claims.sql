@@ -2,9 +2,8 @@
 -- now by this server's clock. Returns its segments (parallel arrays), its fair share of segments,
 -- and the number of seconds until the next claim or instance of others expires.
 --
--- n segments and k instances in the order of their names: the r-th has n / k, and one more if r < n
--- % k. The row of a dead instance is removed by the first one that sees it (SKIP LOCKED: the others
--- need not wait).
+-- The row of a dead instance is removed by the first one that sees it (SKIP LOCKED: the others need
+-- not wait).
 create or replace function {schema}.tend_claims(
   processor text,
   version integer,
@@ -22,9 +21,11 @@ language plpgsql volatile as $$
 declare
   until constant timestamptz := clock_timestamp() + make_interval(secs => tend_claims.claim_seconds);
 begin
-  insert into {schema}.instances (processor, version, owner, alive_until, rate)
+  -- `claim_seconds` is inserted and never updated: roles of the previous release may not update it.
+  insert into {schema}.instances (processor, version, owner, alive_until, rate, claim_seconds)
   values (
-    tend_claims.processor, tend_claims.version, tend_claims.owner, until, tend_claims.rate
+    tend_claims.processor, tend_claims.version, tend_claims.owner, until, tend_claims.rate,
+    tend_claims.claim_seconds
   )
   on conflict (processor, version, owner) do update
   set alive_until = excluded.alive_until, rate = excluded.rate;
@@ -64,24 +65,7 @@ begin
   into ids, epochs, wanted
   from extended as e;
 
-  with living as (
-    select i.owner,
-      row_number() over (order by i.owner collate "C") - 1 as rank,
-      count(*) over () as number
-    from {schema}.instances as i
-    where i.processor = tend_claims.processor
-      and i.version = tend_claims.version
-      and i.alive_until > clock_timestamp()
-  ),
-  segments as (
-    select count(*) as number from {schema}.segments as s
-    where s.processor = tend_claims.processor and s.version = tend_claims.version
-  )
-  select segments.number / living.number
-    + case when living.rank < segments.number % living.number then 1 else 0 end
-  into share
-  from living, segments
-  where living.owner = tend_claims.owner;
+  share := {schema}.fair_share(tend_claims.processor, tend_claims.version, tend_claims.owner);
 
   select extract(epoch from min(expiry.at) - clock_timestamp())
   into next_expiry_seconds

@@ -18,7 +18,7 @@ grant
   insert (processor, version, id, mask, epoch),
   update (epoch, owner, claimed_until, wanted_by, wanted_until, last_error, last_error_at)
   on {schema}.segments to {role};
-grant insert, update (alive_until, rate), delete on {schema}.instances to {role};
+grant insert, update (alive_until, rate, at_most), delete on {schema}.instances to {role};
 grant delete on {schema}.segment_floors to {role};
 grant insert, delete on {schema}.inbox to {role};
 grant

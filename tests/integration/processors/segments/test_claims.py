@@ -215,3 +215,46 @@ def test_processors_do_not_disturb_each_other(conn: Connection) -> None:
     assert len(elsewhere.claim(conn, 9)) == 4
     elsewhere.leave(conn)
     assert len(A.tend(conn).epochs) == 2
+
+
+# What a, b and c take at most; None: their share.
+@pytest.mark.parametrize(
+    ("number", "at_most", "expected"),
+    [
+        (8, {"a": None, "b": None, "c": None}, [3, 3, 2]),
+        (8, {"a": 0, "b": None, "c": None}, [0, 4, 4]),
+        (8, {"a": None, "b": 1, "c": None}, [4, 1, 3]),
+        (4, {"a": None, "b": None, "c": 0}, [2, 2, 0]),
+        (8, {"a": 7, "b": None, "c": None}, [3, 3, 2]),  # no limit, where its share is smaller
+        (8, {"a": 0, "b": 7, "c": None}, [0, 4, 4]),
+        (8, {"a": 0, "b": 0, "c": None}, [0, 0, 8]),
+        (8, {"a": 0, "b": 0, "c": 0}, [3, 3, 2]),  # or nobody would take them
+        (8, {"a": 0, "b": 7, "c": 0}, [1, 7, 0]),
+        (1, {"a": 0, "b": None, "c": None}, [0, 1, 0]),
+    ],
+)
+def test_what_some_do_not_take_the_others_share(
+    conn: Connection, number: int, at_most: dict[str, int | None], expected: list[int]
+) -> None:
+    assert A.create(conn, number, START)
+    for owner, limit in at_most.items():
+        claims(owner).tend(conn)
+        claims(owner).limit(conn, limit)
+    assert [claims(owner).tend(conn).share for owner in at_most] == expected
+
+
+def test_an_instance_that_takes_its_share_again_says_so(conn: Connection) -> None:
+    assert A.create(conn, 8, START)
+    A.tend(conn)
+    B.tend(conn)
+    A.limit(conn, 1)
+    assert (A.tend(conn).share, B.tend(conn).share) == (1, 7)
+    A.limit(conn, None)
+    assert (A.tend(conn).share, B.tend(conn).share) == (4, 4)
+
+
+def test_what_an_instance_leaves_to_others_it_does_not_claim(conn: Connection) -> None:
+    assert A.create(conn, 4, START)
+    assert [c.segment.id for c in A.claim(conn, 4, left_to_others=[0, 2])] == [1, 3]
+    assert A.claim(conn, 4, left_to_others=[0, 1, 2, 3]) == []
+    assert [c.segment.id for c in B.claim(conn, 4)] == [0, 2]

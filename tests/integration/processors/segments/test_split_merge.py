@@ -223,6 +223,33 @@ def test_nobody_else_claims_what_an_operator_wants(conn: Connection, connect: Co
     assert somebody.want(conn)[0].is_claimed
 
 
+@pytest.mark.parametrize("claim_seconds", [2.0, 600.0])
+def test_an_operators_claim_lasts_as_long_as_those_of_the_instances(
+    conn: Connection, connect: Connect, claim_seconds: float
+) -> None:
+    """If it dies, its segments wait for no longer; on a slow machine, it keeps them as long."""
+    instance = claims("a", claim_seconds)
+    assert instance.create(conn, 2, START)
+    instance.tend(conn)
+    with operations.claimed(connect, "milepost", KEY):
+        (seconds,) = conn.execute(
+            "select extract(epoch from max(greatest(claimed_until, wanted_until)) "
+            "- clock_timestamp())::float8 from milepost.segments"
+        ).fetchone() or (0.0,)
+    assert claim_seconds / 3 < seconds <= claim_seconds
+
+
+def test_where_no_instance_runs_an_operators_claim_lasts_for_ten_seconds(
+    conn: Connection, connect: Connect
+) -> None:
+    instance = claims("a", 600.0)
+    assert instance.create(conn, 2, START)
+    instance.tend(conn)
+    instance.leave(conn)
+    with operations.claimed(connect, "milepost", KEY) as (operator, _):
+        assert operator.claim_seconds == operations.CLAIM_SECONDS == 10.0
+
+
 def test_two_operators_do_not_wait_for_each_other(conn: Connection) -> None:
     A.create(conn, 2, START)
     one = Operator("one", KEY, [0], "milepost")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -25,6 +26,14 @@ def order() -> LogOrder:
 def timing() -> Timing:
     """A segment that was given back is claimed again soon."""
     return Timing(beat_seconds=0.05)
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    """Opened at the end, so that no thread is left hanging."""
+    gate = threading.Event()
+    yield gate
+    gate.set()
 
 
 @pytest.fixture

@@ -1,18 +1,20 @@
-"""A participant that hangs fails the checkpoint, and nothing else."""
+"""A participant that hangs fails the claim or the checkpoint, and nothing else."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import threading
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
-from milepost import Milepost, Position, Segment
+from milepost import Milepost, Position, Retry, Segment, Trigger, db
+from milepost.checkpoints import CheckpointKey
 from milepost.db import Connection
 from milepost.processors import Processor
+from milepost.processors.segments import operations
 from milepost.processors.self_checkpointing import participants
 from milepost.processors.self_checkpointing.reconcile import Report
 from tests.integration.processors.conftest import Put
@@ -59,14 +61,6 @@ class HangingAsync(Hanging):
         self, segment: Segment, up_to: Position
     ) -> Report:
         return await self.on_checkpoint_advanced(segment, up_to)
-
-
-@pytest.fixture
-def gate() -> Iterator[threading.Event]:
-    """Opened at the end, so that no thread is left hanging."""
-    gate = threading.Event()
-    yield gate
-    gate.set()
 
 
 def processor(mp: Milepost, model: Model, **options: Any) -> Processor:
@@ -199,6 +193,167 @@ def test_in_auto_mode_a_batch_that_is_not_durable_in_time_leaves_no_trace(
         gate.set()
         wait_until(lambda: stored() >= positions[-1], 30)
     assert effects.positions() == positions
+
+
+class HangingAtFirst(Model):
+    """Hangs at its first claim until the gate opens."""
+
+    def __init__(self, gate: threading.Event) -> None:
+        super().__init__()
+        self.gate = gate
+
+    def on_segment_claimed(self, segment: Segment, trigger: Trigger) -> None:
+        super().on_segment_claimed(segment, trigger)
+        self.gate.wait(60)
+
+
+class HangingAtFirstAsync(HangingAtFirst):
+    async def on_segment_claimed(  # type: ignore[override]
+        self, segment: Segment, trigger: Trigger
+    ) -> None:
+        Model.on_segment_claimed(self, segment, trigger)
+        while not self.gate.is_set():
+            await asyncio.sleep(0.01)
+
+
+at_first = pytest.mark.parametrize("kind", [HangingAtFirst, HangingAtFirstAsync])
+
+
+@at_first
+def test_a_claim_that_takes_too_long_has_failed_and_is_tried_again(
+    mp: Milepost, put: Put, conn: Connection, gate: threading.Event, kind: type[HangingAtFirst],
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    caplog.set_level(logging.WARNING, "milepost.processors")
+    positions = put(10)
+    model = kind(gate)
+    with running(processor(mp, model)):
+        error = f"claiming it failed: {kind.__name__} did not answer within 0.3 s"
+        wait_until(lambda: error in caplog.text, 30)
+        wait_until(lambda: "claiming it failed" in str(_shown(conn)), 30)
+        assert model.positions() == []
+        gate.set()
+        model.wait_for(10)
+    assert model.positions() == positions
+
+
+def _shown(conn: Connection) -> str | None:
+    row = conn.execute("select last_error from milepost.processors").fetchone()
+    return None if row is None else row[0]
+
+
+@at_first
+def test_a_claim_that_hangs_does_not_keep_the_run_from_ending(
+    mp: Milepost, conn: Connection, gate: threading.Event, kind: type[HangingAtFirst]
+) -> None:
+    model = kind(gate)
+    with running(processor(mp, model)):
+        model.wait_for_call("claimed")
+    assert conn.execute("select owner from milepost.segments").fetchone() == (None,)
+
+
+def test_a_claim_that_hangs_does_not_keep_a_segment_from_being_split(
+    mp: Milepost, url: str, conn: Connection, gate: threading.Event
+) -> None:
+    model = HangingAtFirst(gate)
+    with running(processor(mp, model)):
+        model.wait_for_call("claimed")
+        operations.split(partial(db.connect, url), "milepost", CheckpointKey("balances"), None, 30)
+        rows = conn.execute("select id, mask from milepost.segments order by id").fetchall()
+        assert rows == [(0, 1), (1, 1)]
+
+
+@pytest.mark.parametrize("callback", ["claimed", "advanced"])
+def test_one_that_answers_late_is_told_that_the_segment_was_lost(
+    mp: Milepost, put: Put, gate: threading.Event, callback: str
+) -> None:
+    """Once, and before it is told of the next claim."""
+    put(10)
+    model = HangingAtFirst(gate) if callback == "claimed" else Hanging(gate)
+    with running(processor(mp, model)):
+        model.wait_for_call("claimed")
+        if callback == "advanced":
+            model.wait_for(10)
+            model.trigger.request()
+            model.wait_for_call("advanced")
+        old = model.trigger
+        wait_until(lambda: not old.is_active, 30)
+        assert "lost" not in model.names
+        gate.set()
+        model.wait_for_call("claimed", 2)
+        told = model.names[: model.names.index("claimed", 1)]
+        assert told == ["claimed", "advanced", "lost"][:: 2 if callback == "claimed" else 1]
+    assert _count(model, "lost") == 1
+
+
+def test_until_it_was_told_it_is_not_told_of_the_next_claim(
+    mp: Milepost, put: Put, gate: threading.Event, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "milepost.processors")
+    is_told = threading.Event()
+
+    class Slow(HangingAtFirst):
+        def on_segment_lost(self, segment: Segment) -> None:
+            super().on_segment_lost(segment)
+            is_told.wait(60)
+
+    model = Slow(gate)
+    with running(processor(mp, model, retry=Retry(limit=1000))):
+        wait_until(lambda: "still busy" in caplog.text, 30)
+        gate.set()
+        model.wait_for_call("lost")
+        before = caplog.text.count("still busy")
+        # One claim may have been refused already, before it was told.
+        wait_until(lambda: caplog.text.count("still busy") >= before + 4, 30)
+        assert model.names == ["claimed", "lost"]
+        is_told.set()
+        model.wait_for_call("claimed", 2)
+
+
+def test_one_that_answers_late_at_a_release_is_told_so_after_the_run(
+    mp: Milepost, put: Put, gate: threading.Event
+) -> None:
+    put(10)
+    model = Hanging(gate)
+    with running(processor(mp, model)):
+        model.wait_for(10)
+    assert model.names == ["claimed", "released"]
+    gate.set()
+    model.wait_for_call("lost")
+    assert model.names == ["claimed", "released", "lost"]
+
+
+def test_after_the_run_there_is_no_loop_to_tell_a_coroutine_function_on(
+    mp: Milepost, put: Put, gate: threading.Event, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Mixed(Hanging):
+        async def on_segment_lost(self, segment: Segment) -> None:  # type: ignore[override]
+            self.note("lost", segment)
+
+    put(10)
+    model = Mixed(gate)
+    with running(processor(mp, model)):
+        model.wait_for(10)
+    gate.set()
+    wait_until(lambda: "Mixed.on_segment_lost failed" in caplog.text, 30)
+    assert "Event loop is closed" in caplog.text
+
+
+def test_what_fails_in_being_told_is_logged_and_shown(
+    mp: Milepost, put: Put, conn: Connection, gate: threading.Event,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    class Stubborn(Model):
+        def on_segment_claimed(self, segment: Segment, trigger: Trigger) -> None:
+            super().on_segment_claimed(segment, trigger)
+            raise ConnectionError("nothing to load from")
+
+        def on_segment_lost(self, segment: Segment) -> None:
+            gate.wait(60)
+
+    with running(processor(mp, Stubborn())):
+        wait_until(lambda: "on_segment_lost: Stubborn did not answer" in str(_shown(conn)), 30)
+    assert "on_segment_lost: Stubborn did not answer within 0.3 s" in caplog.text
 
 
 def _count(model: Model, name: str) -> int:

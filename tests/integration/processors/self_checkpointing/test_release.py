@@ -173,7 +173,7 @@ def test_a_claim_whose_participant_fails_is_given_back_and_tried_again(
     claims = [call.segment.id for call in model.calls if call.name == "claimed"]
     assert sorted(claims) == [0, 1, 1, 1]
     assert row is not None
-    assert "claiming it failed: ConnectionError: nothing to load from" in row[0]
+    assert "claiming it failed: Picky failed: ConnectionError: nothing to load from" in row[0]
     first, second, third = (t for t in model.all_triggers if t.segment.id == 1)
     assert (first.is_active, second.is_active) == (False, False)
     assert first.epoch < second.epoch < third.epoch

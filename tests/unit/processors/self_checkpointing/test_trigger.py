@@ -134,3 +134,15 @@ def test_it_names_its_segment_and_its_state() -> None:
 def test_what_is_no_position_is_refused(wrong: Any) -> None:
     with pytest.raises(TypeError, match="takes a Position or LATEST"):
         trigger().request(wrong)
+
+
+def test_one_whose_claim_does_not_hold_any_more_is_inert() -> None:
+    wakes: list[int] = []
+    is_held = True
+    asking = Trigger(SEGMENT, lambda: wakes.append(1), holds=lambda: is_held)
+    assert asking.is_active
+    is_held = False
+    asking.request()
+    assert not asking.is_active
+    assert (taken(asking), wakes) == (None, [])
+    assert repr(asking) == "<Trigger of segment 1, inert>"
