@@ -28,7 +28,16 @@ class Trigger:
     """Asks for one segment's checkpoint to move. There is one for every claim of a segment; when
     the claim ends, by a release, a loss or a reset, it asks for nothing any more."""
 
-    __slots__ = ("_epoch", "_is_active", "_lock", "_pending", "_segment", "_start", "_wake")
+    __slots__ = (
+        "_epoch",
+        "_highest",
+        "_is_active",
+        "_lock",
+        "_pending",
+        "_segment",
+        "_start",
+        "_wake",
+    )
 
     def __init__(
         self, segment: Segment, wake: Callable[[], None], epoch: int = 0, start: Position = _START
@@ -37,6 +46,7 @@ class Trigger:
         self._epoch, self._start = epoch, start
         self._lock = Lock()  # held for a comparison, never while anything waits
         self._pending: Request | None = None
+        self._highest: Position | None = None  # that was asked for and is not consumed yet
         self._is_active = True
 
     @property
@@ -62,13 +72,16 @@ class Trigger:
 
     def request(self, position: Request = LATEST) -> None:
         """Ask for the checkpoint to move up to a position, or to all that was consumed. From any
-        thread, and without waiting. Requests that come together are one, for the highest."""
+        thread, and without waiting. Requests that come together are one, for the highest. One for
+        a position that is not consumed yet is kept until it is."""
         if position is not LATEST and not isinstance(position, Position):
             raise TypeError(f"A trigger takes a Position or LATEST, not {position!r}.")
         with self._lock:
             if not self._is_active:
                 return
             self._pending = merged(self._pending, position)
+            if position is not LATEST:
+                self._highest = max(self._highest or position, position)
         self._wake()
 
     def __repr__(self) -> str:
@@ -76,17 +89,21 @@ class Trigger:
         return f"<Trigger of segment {self._segment.id}, {state}>"
 
 
-def taken(trigger: Trigger) -> Request | None:
-    """What was asked for since it was last looked at; the runtime's side of a trigger."""
+def taken(trigger: Trigger, consumed: Position = _START) -> Request | None:
+    """What was asked for since it was last looked at, and what was asked for before it was
+    consumed; the runtime's side of a trigger."""
     with trigger._lock:
         pending, trigger._pending = trigger._pending, None
-        return pending
+        if (highest := trigger._highest) is None or highest > consumed:
+            return pending
+        trigger._highest = None
+        return merged(pending, highest)
 
 
 def end(trigger: Trigger) -> None:
     """The claim is over: further requests have no effect."""
     with trigger._lock:
-        trigger._is_active, trigger._pending = False, None
+        trigger._is_active, trigger._pending, trigger._highest = False, None, None
 
 
 class Checkpointing(ABC):

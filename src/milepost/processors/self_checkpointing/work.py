@@ -175,7 +175,9 @@ class DeferredWork(SelfCheckpointingWork):
         return bool(row[0])
 
     def tend(self, leases: ThreadLeases) -> None:
-        if self.trigger is not None and (request := taken(self.trigger)) is not None:
+        if self.trigger is None:
+            return
+        if (request := taken(self.trigger, self.consumed)) is not None:
             requested = advanced(within(request, self.consumed), self.checkpoint)
             if requested is not None and self._has_news:
                 self._store(self.covered(requested), leases)

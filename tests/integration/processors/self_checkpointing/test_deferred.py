@@ -222,6 +222,48 @@ def test_laggards_are_asked_up_to_the_highest_report(
     assert behind.asked_for("advanced")[1:] == [positions[7]]
 
 
+def test_a_laggard_that_overtakes_the_leader_is_followed(
+    mp: Milepost, put: Put, stored: Stored
+) -> None:
+    """The leader had made 5 durable; asked for 5, the laggard reports 8, and the leader can too."""
+    positions = put(10)
+    ahead = Model(report=_in_turn(positions[4], positions[7]), at_release=nothing)
+    behind = Model(report=_in_turn(positions[2], positions[7]), at_release=nothing)
+    with running(processor(mp, ahead, behind)):
+        behind.wait_for(10)
+        behind.trigger.request(positions[7])
+        wait_until(lambda: stored() == positions[7], 30)
+    assert ahead.asked_for("advanced") == [positions[7], positions[7]]
+    assert behind.asked_for("advanced") == [positions[7], positions[4]]
+    assert stored() == positions[7]
+
+
+def test_a_request_for_what_is_not_consumed_yet_is_kept(
+    mp: Milepost, conn: Connection, put: Put, stored: Stored
+) -> None:
+    """What `mp.append` has just returned: the message waits at the gate as it is asked for."""
+    gate = Event()
+
+    class Slow(Model):
+        def __call__(self, messages: list[RecordedMessage], segment: Segment) -> None:
+            gate.wait(30)
+            Model.__call__(self, messages, segment)
+
+    model = Slow()
+    with running(processor(mp, model, batch_size=2)):
+        try:
+            model.wait_for_call("claimed")
+            positions = put(6)
+            model.trigger.request(positions[3])
+            model.trigger.request()  # does not replace it
+        finally:
+            gate.set()
+        wait_until(lambda: stored() >= positions[3], 30)
+        model.wait_for(6)
+        assert stored() == positions[3]
+    assert model.asked_for("advanced")[-1] == positions[3]
+
+
 def test_who_stays_behind_fails_the_checkpoint_and_the_segment_is_retried(
     mp: Milepost, put: Put, stored: Stored, conn: Connection
 ) -> None:
