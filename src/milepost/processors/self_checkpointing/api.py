@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from threading import Lock
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from milepost.processors.self_checkpointing.reconcile import LATEST, Report, Request, merged
 from milepost.records import Position
@@ -18,10 +18,17 @@ from milepost.records import Position
 if TYPE_CHECKING:
     from milepost.records import Segment
 
-__all__ = ["LATEST", "Checkpointing", "Mode", "Report", "Request", "Trigger"]
+__all__ = ["CALLBACKS", "LATEST", "Checkpointing", "Mode", "Report", "Request", "Trigger"]
 
 Mode: TypeAlias = Literal["deferred", "auto"]
 _START = Position.BEGINNING
+# The callbacks of `Checkpointing`, and what they are called with, by position.
+CALLBACKS: Final = {
+    "on_segment_claimed": ("segment", "trigger"),
+    "on_checkpoint_advanced": ("segment", "requested"),
+    "on_segment_released": ("segment", "up_to"),
+    "on_segment_lost": ("segment",),
+}
 
 
 class Trigger:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from concurrent.futures import ThreadPoolExecutor
+from functools import wraps
 from threading import Barrier, Event
 from typing import Any
 
@@ -20,6 +22,7 @@ from milepost import (
 )
 from milepost.db import Connection
 from milepost.processors import Processor
+from milepost.processors.self_checkpointing.participants import NONE_LIMIT
 from milepost.processors.self_checkpointing.reconcile import Report, Request
 from milepost.sql import LogOrder
 from tests.integration.processors.conftest import Put
@@ -152,6 +155,55 @@ def test_no_advance_stores_nothing_and_nothing_has_failed(
         model.wait_for(11)
     assert model.names == ["claimed", "advanced", "released"]
     assert stored() == Position.BEGINNING
+
+
+@pytest.mark.parametrize("order", ["append"])
+def test_who_never_advances_is_warned_about_once(
+    mp: Milepost, put: Put, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A `return` was forgotten, most likely: nothing fails, and the checkpoint stays for ever."""
+    model = Model(report=nothing)
+    with (
+        caplog.at_level(logging.WARNING, "milepost.processors"),
+        running(processor(mp, model)),
+    ):
+        for asked in range(1, 2 * NONE_LIMIT + 2):
+            put(1)
+            model.wait_for(asked)
+            model.trigger.request()
+            model.wait_for_call("advanced", asked)
+            if asked < NONE_LIMIT:
+                assert not warnings_of(caplog)
+    (warned,) = warnings_of(caplog)
+    assert "Model.on_checkpoint_advanced returned None 10 times in a row" in warned
+    assert "Return LATEST" in warned
+
+
+@pytest.mark.parametrize("order", ["append"])
+def test_who_advances_now_and_then_is_not_warned_about(
+    mp: Milepost, put: Put, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers: list[int] = []
+
+    def report(_segment: Segment, requested: Position) -> Report:
+        answers.append(1)
+        return requested if len(answers) % (NONE_LIMIT - 1) == 0 else None
+
+    model = Model(report=report)
+    with (
+        caplog.at_level(logging.WARNING, "milepost.processors"),
+        running(processor(mp, model)),
+    ):
+        for asked in range(1, 2 * NONE_LIMIT + 2):
+            put(1)
+            model.wait_for(asked)
+            model.trigger.request()
+            model.wait_for_call("advanced", asked)
+    assert not warnings_of(caplog)
+
+
+def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [message for message in caplog.messages if "None" in message]
 
 
 def test_what_was_stored_is_not_asked_for_again_and_never_goes_back(
@@ -330,6 +382,23 @@ def test_an_async_model_is_an_equal(mp: Milepost, put: Put, stored: Stored) -> N
     assert len(model.names) >= 3  # asked at the release too, by default the same way
 
 
+@pytest.mark.parametrize("order", ["append"])
+def test_a_decorated_handler_checkpoints_itself_too(mp: Milepost, put: Put, stored: Stored) -> None:
+    """It was an ordinary one before: the checkpoint moved, and no callback was called."""
+    model = Model()
+
+    @wraps(model)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        return model(*args, **kwargs)
+
+    with running(processor(mp, decorated)):
+        positions = put(10)
+        model.wait_for(10)
+        assert stored() == Position.BEGINNING
+    assert model.names == ["claimed", "released"]
+    assert stored() >= positions[-1]
+
+
 def test_def_and_async_def_make_up_one_processor(mp: Milepost, put: Put, stored: Stored) -> None:
     class AsyncModel(Model):
         async def handle(self, messages: list[RecordedMessage], segment: Segment) -> None:
@@ -357,7 +426,7 @@ def test_caught_up_means_handled_and_released(mp: Milepost, put: Put, stored: St
 
 
 def test_exactly_once_is_refused(mp: Milepost) -> None:
-    made = mp.processor("balances")(Model())
+    made = mp.processor("balances", delivery="exactly_once")(Model())  # nobody shares it
     with pytest.raises(ValueError, match=r"no transaction.*at_least_once"):
         made.run(until="caught_up")
 
