@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from milepost.processors.segments.claims import Claim, Claims
     from milepost.processors.segments.dispatch import Dispatch
     from milepost.processors.segments.work import SegmentWork
+    from milepost.records import Position
     from milepost.runtime import Lease
 
 FAILURES = 5
@@ -37,6 +38,7 @@ class Keeper:
     beat_seconds: float
     _leaving: Event = field(default_factory=Event, init=False)
     _failures: int = field(default=0, init=False)
+    _noted: dict[tuple[int, int], Position] = field(default_factory=dict, init=False)
     _duty: Duty = field(init=False)
 
     def __post_init__(self) -> None:
@@ -68,7 +70,15 @@ class Keeper:
             self.claims.release(conn, id_, epoch)
         if todo.claim and not self._leaving.is_set():
             self._claim(conn, todo.claim)
+        self._note_handled(conn)
         return tended.seconds_to_next(self.beat_seconds)
+
+    def _note_handled(self, conn: Connection) -> None:
+        """Only what has moved: most processors, and idle ones, write nothing here."""
+        handled = self.dispatch.handled()
+        if moved := dict(handled.items() - self._noted.items()):
+            self.claims.note_handled(conn, moved)
+        self._noted = handled
 
     def _claim(self, conn: Connection, number: int) -> None:
         sent_at = time.monotonic()

@@ -136,6 +136,10 @@ class DeferredWork(SelfCheckpointingWork):
 
     _given: Position = field(default=Position.BEGINNING, init=False)  # the last message
 
+    @property
+    def handled(self) -> Position | None:
+        return self.consumed
+
     def handle(self, batch: Batch, leases: ThreadLeases) -> None:
         if batch.messages:
             self._give(batch, leases)
