@@ -112,7 +112,8 @@ def _refuse_narrow(
     processor: str, handler: Handler, names: frozenset[str], *, is_given_tx_second: bool
 ) -> None:
     """A decorator has the parameters of what it wraps only by name: it may take fewer."""
-    if (signature := signature_of(handler, is_own=True)) is None:
+    signature = signature_of(handler, is_own=True)
+    if signature is None or not hasattr(handler, "__wrapped__"):
         return
     first = ("messages", "tx") if is_given_tx_second else ("messages",)
     try:
@@ -120,8 +121,8 @@ def _refuse_narrow(
     except TypeError as error:
         given = ", ".join([*first, *(f"{name}=..." for name in sorted(names))])
         raise TypeError(
-            f"Processor {processor!r}: {handler!r} cannot be called with ({given}): {error}. If it "
-            "is a decorator, let it take *args and **kwargs and pass them on."
+            f"Processor {processor!r}: {handler!r} cannot be called with ({given}), which it "
+            f"must pass on to what it wraps: {error}. Let it take *args and **kwargs."
         ) from error
 
 
