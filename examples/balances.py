@@ -1,106 +1,86 @@
-"""Balances in memory, saved to a SQLite file every few seconds: a handler that checkpoints itself.
+"""Balances in memory, saved to files every few seconds: a handler that checkpoints itself.
 
-Handling touches memory alone. What was handled is durable when it is in the file, so the checkpoint
-moves then, and no further. Kill it at any time: it loads the file and is given the rest again.
+Handling touches memory alone. What was handled is durable when it is in a file, so the checkpoint
+moves then, and no further. Kill it, or freeze it, at any time: whoever is next loads the files and
+is given the rest, and what a former owner still saves is not read.
 
     milepost migrate
     python examples/balances.py 10000             # make 10,000 deposits
     milepost run examples.balances:mp             # as many times as you like; Ctrl-C ends one
-    milepost processors                           # mode deferred: it moves when a save is done
-    python examples/balances.py                   # look into the file
+    milepost processors                           # handled, and durable: when a save is done
+    python examples/balances.py                   # look into the files
 """
 
 from __future__ import annotations
 
 import random
-import sqlite3
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from milepost import (
     LATEST,
     Checkpointing,
+    FileStore,
     Message,
     Milepost,
     Position,
     RecordedMessage,
     Segment,
+    Snapshot,
     Trigger,
 )
 from milepost.processors.self_checkpointing.api import Report
 
 mp = Milepost()
-FILE = Path("balances.sqlite")
+STORE = FileStore("balances-saved")
 SAVE_SECONDS = 2.0
-TABLE = """
-create table if not exists balances (
-  account text primary key, amount integer, transaction_id integer, position integer
-)
-"""
 
 
 @dataclass(slots=True)
-class Balance:
-    """An amount, and the last message that is in it: one that comes again is known by it."""
+class Held:
+    """A segment that this instance has claimed."""
 
-    amount: int
-    position: Position
-    is_saved: bool = True
+    trigger: Trigger
+    saved: Snapshot
+    amounts: dict[str, int]  # by account
+    position: Position  # of the last message that is in them
 
 
 class Balances(Checkpointing):
     """One object for all segments that this instance has; everything is kept by segment."""
 
     def __init__(self) -> None:
-        self.of: dict[Segment, dict[str, Balance]] = {}
+        self.held: dict[Segment, Held] = {}
 
     def on_segment_claimed(self, segment: Segment, trigger: Trigger) -> None:
-        """By account and not by segment in the file, so that segments may be split and merged."""
-        with opened() as db:
-            rows = db.execute("select account, amount, transaction_id, position from balances")
-            self.of[segment] = {
-                account: Balance(amount, Position(*at))
-                for account, amount, *at in rows
-                if segment.holds(account)
-            }
+        """From the load on, nothing that a former owner saves counts."""
+        saved = STORE.load(trigger)
+        self.held[segment] = Held(trigger, saved, dict(saved.entries), trigger.start)
         threading.Thread(target=save_now_and_then, args=(trigger,), daemon=True).start()
 
     def __call__(self, messages: list[RecordedMessage], segment: Segment) -> None:
-        balances = self.of[segment]
+        held = self.held[segment]
         for message in messages:
-            account = str(message.key)
-            known = balances.get(account) or Balance(0, Position.BEGINNING)
-            if message.position > known.position:
-                amount = known.amount + message.data["amount"]
-                balances[account] = Balance(amount, message.position, is_saved=False)
+            if not held.saved.includes(message):
+                account = str(message.key)
+                held.amounts[account] = held.amounts.get(account, 0) + message.data["amount"]
+        held.position = messages[-1].position
 
     def on_checkpoint_advanced(self, segment: Segment, requested: Position) -> Report:
-        """Save what has changed; then all that was handled is durable."""
-        changed = {a: b for a, b in self.of[segment].items() if not b.is_saved}
-        with opened() as db:
-            db.executemany(
-                "replace into balances values (?, ?, ?, ?)",
-                [
-                    (account, b.amount, b.position.transaction_id, b.position.position)
-                    for account, b in changed.items()
-                ],
-            )
-        for balance in changed.values():
-            balance.is_saved = True
+        """Save; then all that was handled is durable."""
+        held = self.held[segment]
+        STORE.save(held.trigger, held.amounts, held.position)
         return LATEST
 
     def on_segment_released(self, segment: Segment, up_to: Position) -> Report:
         report = self.on_checkpoint_advanced(segment, up_to)
-        del self.of[segment]
+        del self.held[segment]
         return report
 
     def on_segment_lost(self, segment: Segment) -> None:
-        """Somebody else has it, and writes: what is not saved is his to handle."""
-        self.of.pop(segment, None)
+        """Somebody else has it, and is given what is not saved."""
+        self.held.pop(segment, None)
 
 
 def save_now_and_then(trigger: Trigger) -> None:
@@ -108,13 +88,6 @@ def save_now_and_then(trigger: Trigger) -> None:
     while trigger.is_active:
         trigger.request()
         threading.Event().wait(SAVE_SECONDS)
-
-
-@contextmanager
-def opened() -> Iterator[sqlite3.Connection]:
-    with closing(sqlite3.connect(FILE, timeout=30)) as db, db:
-        db.execute(TABLE)
-        yield db
 
 
 mp.processor("balances", topics=["deposits"], segments=4, delivery="at_least_once")(Balances())
@@ -139,9 +112,8 @@ def main() -> None:
     if len(sys.argv) > 1:
         deposit(int(sys.argv[1]))
         return
-    with opened() as db:
-        accounts, amount = db.execute("select count(*), total(amount) from balances").fetchone()
-    print(f"{accounts} accounts hold {amount:.0f}")
+    amounts = STORE.read().entries
+    print(f"{len(amounts)} accounts hold {sum(amounts.values())}")
 
 
 if __name__ == "__main__":

@@ -3,11 +3,11 @@
 from importlib.metadata import PackageNotFoundError, version
 
 from milepost.app import Milepost
-from milepost.errors import JobTimedOut, MilepostError
+from milepost.errors import JobTimedOut, MilepostError, StaleWrite
 from milepost.log import append
 from milepost.pipeline.settings import SparkSettings
 from milepost.pipeline.sinks import Append, Files, ToLog, ToQueue, Upsert
-from milepost.processors import LATEST, Checkpointing, Trigger
+from milepost.processors import LATEST, Checkpointing, FencedUpsert, FileStore, Snapshot, Trigger
 from milepost.queue import (
     SUPPLIED,
     Cancel,
@@ -47,6 +47,8 @@ __all__ = [
     "Cron",
     "Defer",
     "Failure",
+    "FencedUpsert",
+    "FileStore",
     "Files",
     "Handle",
     "Job",
@@ -60,7 +62,9 @@ __all__ = [
     "Repeat",
     "Retry",
     "Segment",
+    "Snapshot",
     "SparkSettings",
+    "StaleWrite",
     "TakenJob",
     "Task",
     "ToLog",

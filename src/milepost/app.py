@@ -20,7 +20,7 @@ from milepost.pipeline.definition import PipelineOptions
 from milepost.pipeline.engine import SparkProcessor
 from milepost.pipeline.pipeline import Pipeline
 from milepost.pipeline.settings import SparkSettings
-from milepost.processors import Definition, Processor, ProcessorOptions
+from milepost.processors import Definition, Processor
 from milepost.runtime import (
     DEFAULT_MAX_CONNECTIONS,
     Group,
@@ -179,9 +179,7 @@ class Milepost:
 
         def register(handler: Handler) -> Processor:
             self._refuse_taken(name)
-            definition = Definition.of(
-                ProcessorOptions(name, **options), handler, skip_on_replay=skip_on_replay
-            )
+            definition = Definition.chosen(name, options, handler, skip_on_replay=skip_on_replay)
             kind = SparkProcessor if definition.options.engine == "spark" else Processor
             self._processors[name] = kind(definition, self._runtime)
             return self._processors[name]

@@ -568,6 +568,24 @@ class SegmentsGivenBack(ProcessorError):
         and start it again."""
 
 
+class StaleWrite(WithFacts):
+    """A self-checkpointing handler tried to save under a claim that is over, or out of order."""
+
+    segment: int
+    epoch: int
+    reason: str
+    template = """Segment {segment}, epoch {epoch}: nothing was saved, because {reason}. The
+        messages are delivered to the present owner. Forget what is not saved, as in
+        on_segment_lost."""
+
+
+class InvalidEntries(WithFacts):
+    """A file store cannot keep these entries."""
+
+    reason: str
+    template = "Nothing was saved: {reason}."
+
+
 class UnknownProcessor(WithFacts):
     """There is no processor (or worker, where both were asked for) of that name."""
 

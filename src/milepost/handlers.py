@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from inspect import Signature
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from psycopg.pq import TransactionStatus
@@ -26,11 +27,23 @@ def is_async(handler: Handler) -> bool:
     )
 
 
-def owner_of(handler: Handler) -> object:
-    """The object whose method the handler is, or the handler itself."""
-    while isinstance(handler, partial):
-        handler = handler.func
-    return getattr(handler, "__self__", handler)
+def layers_of(handler: Handler) -> Iterator[object]:
+    """The handler, and what it stands for: what a partial calls, the object of a method, and what
+    functools.wraps has noted. Each once, because what wraps may go round in a circle."""
+    seen: list[object] = []
+    layer: object = handler
+    while layer is not None and not any(layer is each for each in seen):
+        seen.append(layer)
+        yield layer
+        layer = _beneath(layer)
+
+
+def _beneath(layer: object) -> object:
+    """A method's object before what the method wraps, which is a function without an object."""
+    if isinstance(layer, partial):
+        return layer.func
+    owner: object = getattr(layer, "__self__", None)
+    return owner if owner is not None else getattr(layer, "__wrapped__", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +61,9 @@ class Parameters:
 
 def parameters_of(handler: Handler) -> Parameters:
     """If Python does not know them (a function written in C): none by name, any by position."""
-    try:
-        found = list(inspect.signature(handler).parameters.values())
-    except (TypeError, ValueError):
+    if (signature := signature_of(handler)) is None:
         return Parameters((), frozenset(), takes_any=True)
+    found = list(signature.parameters.values())
     rest = [p for p in found[1:] if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     required = frozenset(p.name for p in rest if p.default is p.empty)
     takes_any = any(p.kind is p.VAR_POSITIONAL for p in found)
@@ -64,6 +76,36 @@ def refuse_class(handler: Handler) -> None:
             f"{handler.__name__} is a class: calling it would create an object and handle nothing. "
             f"Pass an instance, {handler.__name__}(...)."
         )
+
+
+def refuse_uncallable(handler: object) -> None:
+    if not callable(handler):
+        raise TypeError(
+            f"{handler!r} cannot be called, so no message can be given to it: add "
+            "`def __call__(self, messages)` to its class, or pass one of its methods."
+        )
+
+
+def refuse_arguments(where: str, function: object, names: Sequence[str]) -> None:
+    """What could not be called with these arguments, by position."""
+    called = f"it is called with ({', '.join(names)})"
+    if not callable(function):
+        raise TypeError(f"{where} is {function!r}, which cannot be called; {called}.")
+    if (signature := signature_of(function)) is None:
+        return
+    try:
+        signature.bind(*names)
+    except TypeError as error:
+        raise TypeError(f"{where} has the parameters {signature}, and {called}.") from error
+
+
+def signature_of(function: Callable[..., Any], *, is_own: bool = False) -> Signature | None:
+    """None if Python does not know it (a function written in C). `is_own`: of the function itself
+    and not of what it wraps."""
+    try:
+        return inspect.signature(function, follow_wrapped=not is_own)
+    except (TypeError, ValueError):
+        return None
 
 
 def refuse_unfinished(result: object) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from milepost.pipeline.admin import PipelineStatus
     from milepost.processors.admin import ProcessorStatus
     from milepost.processors.segments.operations import SegmentStatus
+    from milepost.records import Position
 
 Status: TypeAlias = "ProcessorStatus | SegmentStatus | PipelineStatus"
 # The end of a position after the whole of a transaction, which is shown as `17:*`.
@@ -24,8 +25,14 @@ _WHOLE_TRANSACTION = ":9223372036854775807"
 def as_document(status: Status) -> dict[str, Any]:
     document = asdict(status)
     del document["transaction_id"]
-    position = status.checkpoint
-    return document | {"position": None if position is None else str(position)}
+    if "handled_transaction_id" in document:
+        del document["handled_transaction_id"]
+        document["handled_position"] = _text(getattr(status, "handled_up_to", None))
+    return document | {"position": _text(status.checkpoint)}
+
+
+def _text(position: Position | None) -> str | None:
+    return None if position is None else str(position)
 
 
 def print_versions(name: str, found: Sequence[Status], *, as_json: bool) -> None:
@@ -39,10 +46,14 @@ def print_versions(name: str, found: Sequence[Status], *, as_json: bool) -> None
         print_facts(document, indent="  ")
 
 
+def shown(position: Position | None) -> str:
+    return str(position or "-").replace(_WHOLE_TRANSACTION, ":*")
+
+
 def progress_cells(status: Status) -> dict[str, str]:
     more = "" if getattr(status, "is_lag_exact", True) else "+"
     return {
-        "position": str(status.checkpoint or "-").replace(_WHOLE_TRANSACTION, ":*"),
+        "position": shown(status.checkpoint),
         "lag": f"{status.lag_messages:,}{more}",
         "behind": duration(status.lag_seconds) if status.lag_messages else "-",
     }

@@ -9,6 +9,9 @@ from milepost.processors.segments.claims import Claim, Claims, unclaimed
 from milepost.processors.segments.pool import ThreadLeases, thread_leases
 from milepost.processors.segments.work import SegmentWork, Surroundings
 from milepost.processors.self_checkpointing.api import LATEST, Checkpointing, Trigger
+from milepost.processors.self_checkpointing.fenced_upsert import FencedUpsert
+from milepost.processors.self_checkpointing.file_store import FileStore
+from milepost.processors.self_checkpointing.snapshot import Snapshot
 from milepost.processors.session import ProcessorSession
 
 __all__ = [
@@ -18,6 +21,8 @@ __all__ = [
     "Claims",
     "Conflict",
     "Definition",
+    "FencedUpsert",
+    "FileStore",
     "Follower",
     "Options",
     "Processor",
@@ -26,6 +31,7 @@ __all__ = [
     "ResetHandler",
     "Runner",
     "SegmentWork",
+    "Snapshot",
     "Surroundings",
     "ThreadLeases",
     "Trigger",

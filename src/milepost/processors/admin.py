@@ -41,12 +41,23 @@ class ProcessorStatus:
     parked_keys: int
     is_replaying: bool  # it handles again what it had handled before a reset
     silent_seconds: float  # since it last reported
+    # Of self-checkpointing handlers: up to where messages were given to all of them, and how many
+    # were not given to them yet. What was handled and is not durable is in lag_messages only.
+    handled_transaction_id: int | None = None
+    handled_position: int | None = None
+    unhandled_messages: int | None = None
 
     @property
     def checkpoint(self) -> Position | None:
         if self.transaction_id is None or self.position is None:
             return None
         return Position(self.transaction_id, self.position)
+
+    @property
+    def handled_up_to(self) -> Position | None:
+        if self.handled_transaction_id is None or self.handled_position is None:
+            return None
+        return Position(self.handled_transaction_id, self.handled_position)
 
 
 def list_processors(

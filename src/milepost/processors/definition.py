@@ -193,6 +193,21 @@ class Definition:
     ) -> Definition:
         return cls(options).with_handler(handler, skip_on_replay=skip_on_replay)
 
+    @classmethod
+    def chosen(
+        cls, name: str, options: Options, handler: Handler, *, skip_on_replay: bool = False
+    ) -> Definition:
+        """From the options as they were passed: what was left out may need a choice."""
+        made = cls.of(ProcessorOptions(name, **options), handler, skip_on_replay=skip_on_replay)
+        if made.mode == "deferred" and "delivery" not in options:
+            raise ValueError(
+                f"Processor {name!r}: {type(made.participants[0]).__name__} checkpoints itself, so "
+                "there is no transaction in which effects and checkpoint could commit together. "
+                "Set delivery='at_least_once'; or delivery='exactly_once', if an ordinary handler "
+                "is added to it."
+            )
+        return made
+
     def with_handler(self, handler: Handler, *, skip_on_replay: bool = False) -> Definition:
         """One handler more. An instance that runs goes on with those it was started with."""
         name, delivery = self.options.name, self.options.delivery

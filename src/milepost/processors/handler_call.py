@@ -9,13 +9,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from milepost.handlers import Handler, is_async, owner_of, parameters_of, refuse_class
-from milepost.processors.self_checkpointing.api import Checkpointing
+from milepost.handlers import (
+    Handler,
+    is_async,
+    parameters_of,
+    refuse_class,
+    refuse_uncallable,
+    signature_of,
+)
+from milepost.processors.self_checkpointing.registration import participant_of
 from milepost.records import Segment
 
 if TYPE_CHECKING:
     from milepost.db import AsyncConnection, Connection
-    from milepost.processors.self_checkpointing.api import Trigger
+    from milepost.processors.self_checkpointing.api import Checkpointing, Trigger
     from milepost.records import RecordedMessage
 
 Delivery: TypeAlias = Literal["exactly_once", "at_least_once"]
@@ -80,6 +87,7 @@ def handling(
 ) -> Handling:
     """Looks at the handler once, and refuses what could not be called later."""
     refuse_class(handler)
+    refuse_uncallable(handler)
     participant = participant_of(handler)
     has_tx = delivery == "exactly_once" and participant is None
     offered = {"segment"} | ({"tx"} if has_tx else set()) | ({"trigger"} if participant else set())
@@ -88,27 +96,34 @@ def handling(
     second = parameters.second(besides=RESERVED) if has_tx and "tx" not in names else None
     if missing := parameters.required - offered - {second}:
         raise _unavailable(processor, handler, sorted(missing))
+    is_given_tx_second = has_tx and "tx" not in names and (second is not None or not names)
+    _refuse_narrow(processor, handler, names, is_given_tx_second=is_given_tx_second)
     return Handling(
         handler=handler,
         is_async=is_async(handler),
         names=names,
-        is_given_tx_second=has_tx and "tx" not in names and (second is not None or not names),
+        is_given_tx_second=is_given_tx_second,
         participant=participant,
         skip_on_replay=skip_on_replay,
     )
 
 
-def participant_of(handler: Handler) -> Checkpointing | None:
-    """The self-checkpointing object behind a handler: itself, or what it is a method of."""
-    owner = owner_of(handler)
-    if isinstance(owner, Checkpointing):
-        return owner
-    if hasattr(owner, "on_checkpoint_advanced"):
+def _refuse_narrow(
+    processor: str, handler: Handler, names: frozenset[str], *, is_given_tx_second: bool
+) -> None:
+    """A decorator has the parameters of what it wraps only by name: it may take fewer."""
+    signature = signature_of(handler, is_own=True)
+    if signature is None or not hasattr(handler, "__wrapped__"):
+        return
+    first = ("messages", "tx") if is_given_tx_second else ("messages",)
+    try:
+        signature.bind(*first, **dict.fromkeys(names))
+    except TypeError as error:
+        given = ", ".join([*first, *(f"{name}=..." for name in sorted(names))])
         raise TypeError(
-            f"{owner!r} has on_checkpoint_advanced, which would never be called: let its class "
-            "inherit milepost.Checkpointing."
-        )
-    return None
+            f"Processor {processor!r}: {handler!r} cannot be called with ({given}), which it "
+            f"must pass on to what it wraps: {error}. Let it take *args and **kwargs."
+        ) from error
 
 
 def refuse_two_colours(processor: str, handlers: Sequence[Handling]) -> None:

@@ -5084,6 +5084,9 @@ CREATE TABLE milepost.segments (
     wanted_until timestamp with time zone,
     last_error text,
     last_error_at timestamp with time zone,
+    handled_epoch bigint,
+    handled_transaction_id bigint,
+    handled_position bigint,
     CONSTRAINT segments_claim CHECK (((owner IS NULL) = (claimed_until IS NULL))),
     CONSTRAINT segments_id CHECK (((id & mask) = id)),
     CONSTRAINT segments_mask CHECK (((mask >= 0) AND (((mask)::bigint & ((mask)::bigint + 1)) = 0)))

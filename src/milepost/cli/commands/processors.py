@@ -12,7 +12,7 @@ from milepost.cli import options, output
 from milepost.cli.commands import segments
 from milepost.cli.commands.read import parse_start
 from milepost.cli.commands.run import load
-from milepost.cli.following import as_document, print_versions, progress_cells
+from milepost.cli.following import as_document, print_versions, progress_cells, shown
 from milepost.cli.on_log import command_of, new_group
 from milepost.errors import ResetNeedsApplication, UnknownProcessor
 from milepost.processors import ResetHandler, admin
@@ -141,6 +141,10 @@ def _remarks(status: ProcessorStatus) -> Iterator[str]:
         yield "replaying what it had handled before its reset"
     if status.mode is not None:
         yield _MODES[status.mode]
+    if status.mode == "deferred" and status.unhandled_messages is not None:
+        waiting = count(status.unhandled_messages, "message")
+        handled, durable = shown(status.handled_up_to), shown(status.checkpoint)
+        yield f"handled up to {handled}, durable up to {durable}; {waiting} not handled yet"
 
 
 def _cells(status: ProcessorStatus) -> dict[str, str]:

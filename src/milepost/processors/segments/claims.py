@@ -13,7 +13,7 @@ from milepost.processors.segments.split_merge import Floor
 from milepost.records import Position, Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from milepost.checkpoints import CheckpointKey
     from milepost.db import Connection
@@ -74,6 +74,19 @@ class Claims:
         ids = [row[0] for row in rows]
         floors = load_floors(conn, self.schema, self.key, ids) if rows else {}
         return [_claim(row, floors) for row in rows]
+
+    def note_handled(self, conn: Connection, handled: Mapping[tuple[int, int], Position]) -> None:
+        """For operators: by segment and epoch, what handlers were given and is not stored yet."""
+        db.run(
+            conn,
+            self.schema,
+            "segments_handled",
+            **self._of(),
+            ids=[id_ for id_, _ in handled],
+            epochs=[epoch for _, epoch in handled],
+            transaction_ids=[position.transaction_id for position in handled.values()],
+            positions=[position.position for position in handled.values()],
+        )
 
     def release(self, conn: Connection, segment: int, epoch: int) -> bool:
         """False if it was somebody else's by then."""

@@ -72,6 +72,13 @@ class Dispatch:
             here = {id_: segment.claim.epoch for id_, segment in self._segments.items()}
             return here, frozenset(i for i, s in self._segments.items() if s.is_going)
 
+    def handled(self) -> dict[tuple[int, int], Position]:
+        """By segment and epoch: what is handled, where that is not what is stored."""
+        with self.lock:
+            claimed = list(self._segments.values())
+        found = (((each.id, each.claim.epoch), each.work.handled) for each in claimed)
+        return {claim: position for claim, position in found if position is not None}
+
     def extend(self, epochs: dict[int, int], deadline: float) -> None:
         with self.lock:
             for id_, segment in self._segments.items():

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from milepost.processors.segments.dispatch import Dispatch
     from milepost.processors.segments.setbacks import Setbacks
     from milepost.processors.segments.work import SegmentWork
+    from milepost.records import Position
     from milepost.runtime import Lease
 
 FAILURES = 5
@@ -40,6 +41,7 @@ class Keeper:
     _leaving: Event = field(default_factory=Event, init=False)
     _failures: int = field(default=0, init=False)
     _is_limited: bool = field(default=False, init=False)
+    _noted: dict[tuple[int, int], Position] = field(default_factory=dict, init=False)
     _duty: Duty = field(init=False)
 
     def __post_init__(self) -> None:
@@ -71,6 +73,7 @@ class Keeper:
             self.claims.release(conn, id_, epoch)
         if todo.claim and not self._leaving.is_set():
             self._claim(conn, todo.claim)
+        self._note_handled(conn)
         return tended.seconds_to_next(self.beat_seconds)
 
     def _limit(self, conn: Connection, at_most: int | None) -> None:
@@ -79,6 +82,13 @@ class Keeper:
         if is_limited or self._is_limited:
             self.claims.limit(conn, at_most)
         self._is_limited = is_limited
+
+    def _note_handled(self, conn: Connection) -> None:
+        """Only what has moved: most processors, and idle ones, write nothing here."""
+        handled = self.dispatch.handled()
+        if moved := dict(handled.items() - self._noted.items()):
+            self.claims.note_handled(conn, moved)
+        self._noted = handled
 
     def _claim(self, conn: Connection, number: int) -> None:
         sent_at = time.monotonic()

@@ -144,6 +144,12 @@ class SegmentWork:
     def key(self) -> CheckpointKey:
         return replace(self.surroundings.definition.options.key, segment=self.segment.id)
 
+    @property
+    def handled(self) -> Position | None:
+        """From any thread: up to where handlers were given everything, if that is not what is
+        stored."""
+        return None
+
     def supply(self) -> Supply:
         """What handlers may ask for."""
         return Supply(self.segment)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from threading import Lock
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from milepost.processors.self_checkpointing.reconcile import LATEST, Report, Request, merged
 from milepost.records import Position
@@ -18,10 +18,17 @@ from milepost.records import Position
 if TYPE_CHECKING:
     from milepost.records import Segment
 
-__all__ = ["LATEST", "Checkpointing", "Mode", "Report", "Request", "Trigger"]
+__all__ = ["CALLBACKS", "LATEST", "Checkpointing", "Mode", "Report", "Request", "Trigger"]
 
 Mode: TypeAlias = Literal["deferred", "auto"]
 _START = Position.BEGINNING
+# The callbacks of `Checkpointing`, and what they are called with, by position.
+CALLBACKS: Final = {
+    "on_segment_claimed": ("segment", "trigger"),
+    "on_checkpoint_advanced": ("segment", "requested"),
+    "on_segment_released": ("segment", "up_to"),
+    "on_segment_lost": ("segment",),
+}
 
 
 class Trigger:
@@ -30,6 +37,7 @@ class Trigger:
 
     __slots__ = (
         "_epoch",
+        "_highest",
         "_holds",
         "_is_active",
         "_lock",
@@ -51,6 +59,7 @@ class Trigger:
         self._epoch, self._start = epoch, start
         self._lock = Lock()  # held for a comparison, never while anything waits
         self._pending: Request | None = None
+        self._highest: Position | None = None  # that was asked for and is not consumed yet
         self._is_active = True
 
     @property
@@ -77,7 +86,8 @@ class Trigger:
 
     def request(self, position: Request = LATEST) -> None:
         """Ask for the checkpoint to move up to a position, or to all that was consumed. From any
-        thread, and without waiting. Requests that come together are one, for the highest."""
+        thread, and without waiting. Requests that come together are one, for the highest. One for
+        a position that is not consumed yet is kept until it is."""
         if position is not LATEST and not isinstance(position, Position):
             raise TypeError(f"A trigger takes a Position or LATEST, not {position!r}.")
         if not self.is_active:
@@ -86,6 +96,8 @@ class Trigger:
             if not self._is_active:
                 return
             self._pending = merged(self._pending, position)
+            if position is not LATEST:
+                self._highest = max(self._highest or position, position)
         self._wake()
 
     def __repr__(self) -> str:
@@ -93,17 +105,21 @@ class Trigger:
         return f"<Trigger of segment {self._segment.id}, {state}>"
 
 
-def taken(trigger: Trigger) -> Request | None:
-    """What was asked for since it was last looked at; the runtime's side of a trigger."""
+def taken(trigger: Trigger, consumed: Position = _START) -> Request | None:
+    """What was asked for since it was last looked at, and what was asked for before it was
+    consumed; the runtime's side of a trigger."""
     with trigger._lock:
         pending, trigger._pending = trigger._pending, None
-        return pending
+        if (highest := trigger._highest) is None or highest > consumed:
+            return pending
+        trigger._highest = None
+        return merged(pending, highest)
 
 
 def end(trigger: Trigger) -> None:
     """The claim is over: further requests have no effect."""
     with trigger._lock:
-        trigger._is_active, trigger._pending = False, None
+        trigger._is_active, trigger._pending, trigger._highest = False, None, None
 
 
 class Checkpointing(ABC):

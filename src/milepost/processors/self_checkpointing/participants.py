@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from milepost.runtime import EventLoop
 
 CANCEL_SECONDS = 1.0
+NONE_LIMIT = 10  # reports without an advance, in a row, before it is said
 log = logging.getLogger("milepost.processors")
 
 
@@ -55,6 +56,7 @@ class Participants:
     _lock: Lock = field(default_factory=Lock, init=False)
     _busy: set[tuple[int, Segment]] = field(default_factory=set, init=False)
     _to_be_told: set[tuple[int, Segment]] = field(default_factory=set, init=False)
+    _nones: dict[int, int] = field(default_factory=dict, init=False)  # in a row, by member
     # Only the one thread that serves a segment reads and changes its entry.
     _setbacks: dict[Segment, tuple[Position, int]] = field(default_factory=dict, init=False)
 
@@ -74,9 +76,12 @@ class Participants:
         """The position up to which the work of all is durable, once they were asked for it."""
 
         def ask(who: Sequence[int], position: Position) -> list[Report]:
-            return self._reports(
+            reports = self._reports(
                 who, segment, lambda m: m.on_checkpoint_advanced(segment, position), holds
             )
+            for place, report in zip(who, reports, strict=True):
+                self._count_none(place, report)
+            return reports
 
         try:
             return reconciled(len(self.members), ask, requested, consumed, must_reach=must_reach)
@@ -144,6 +149,23 @@ class Participants:
         if failures:
             raise NotDurable("; ".join(failures))
         return outcomes
+
+    def _count_none(self, place: int, report: Report) -> None:
+        """None is no failure, so nothing else would tell of a `return` that was forgotten."""
+        with self._lock:
+            count = self._nones.get(place, 0)
+            if count >= NONE_LIMIT:
+                return  # it was said
+            self._nones[place] = count = count + 1 if report is None else 0
+        if count == NONE_LIMIT:
+            log.warning(
+                "%s.on_checkpoint_advanced returned None %s times in a row: None is no advance, so "
+                "the checkpoint stays where it is, and a restart delivers everything after it "
+                "again. Return LATEST if all that was handled is durable, or the Position up to "
+                "which it is.",
+                _name(self.members[place]),
+                NONE_LIMIT,
+            )
 
     def _checked(self, place: int, report: Any) -> Report:
         if report is None or report is LATEST or isinstance(report, Position):

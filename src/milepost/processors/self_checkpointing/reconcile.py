@@ -89,9 +89,29 @@ def reconciled(
     if behind := laggards(reports, target):
         for n, report in zip(behind, ask(behind, target), strict=True):
             reports[n] = within(report, consumed)
+    _refuse_laggards(reports, target)
+    if must_reach is not None:
+        return target
+    return _followed(ask, reports, target, consumed)
+
+
+def _followed(
+    ask: Ask, reports: list[Position | None], target: Position, consumed: Position
+) -> Position | None:
+    """Where a laggard has made more durable than it was asked for, the others are asked for that,
+    once: storing only what they had reported would deliver again what all have by now. Who does not
+    follow fails nothing, because the target is covered."""
+    ahead = highest(reports) or target
+    behind = laggards(reports, ahead)
+    for n, report in zip(behind, ask(behind, ahead) if behind else (), strict=True):
+        reports[n] = within(report, consumed) or reports[n]  # None: it stays where it is
+    _refuse_laggards(reports, target)
+    return lowest(reports)
+
+
+def _refuse_laggards(reports: Sequence[Position | None], target: Position) -> None:
     if behind := laggards(reports, target):
         raise Unreconciled(target, behind, reports)
-    return target
 
 
 def advanced(candidate: Position | None, stored: Position) -> Position | None:

@@ -146,6 +146,10 @@ class DeferredWork(SelfCheckpointingWork):
 
     _given: Position = field(default=Position.BEGINNING, init=False)  # the last message
 
+    @property
+    def handled(self) -> Position | None:
+        return self.consumed
+
     def handle(self, batch: Batch, leases: ThreadLeases) -> None:
         if batch.messages:
             self._give(batch, leases)
@@ -185,7 +189,9 @@ class DeferredWork(SelfCheckpointingWork):
         return bool(row[0])
 
     def tend(self, leases: ThreadLeases) -> None:
-        if self.trigger is not None and (request := taken(self.trigger)) is not None:
+        if self.trigger is None:
+            return
+        if (request := taken(self.trigger, self.consumed)) is not None:
             requested = advanced(within(request, self.consumed), self.checkpoint)
             if requested is not None and self._has_news:
                 self._store(self.covered(requested), leases)

@@ -16,7 +16,10 @@ grant
   on {schema}.processors to {role};
 grant
   insert (processor, version, id, mask, epoch),
-  update (epoch, owner, claimed_until, wanted_by, wanted_until, last_error, last_error_at)
+  update (
+    epoch, owner, claimed_until, wanted_by, wanted_until, last_error, last_error_at, handled_epoch,
+    handled_transaction_id, handled_position
+  )
   on {schema}.segments to {role};
 grant insert, update (alive_until, rate, at_most), delete on {schema}.instances to {role};
 grant delete on {schema}.segment_floors to {role};

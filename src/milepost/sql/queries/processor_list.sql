@@ -1,6 +1,21 @@
 -- Lag counts the messages that pass the processor's own filter, up to a bound. The position of a
 -- segmented processor is that of its last segment; what other segments have handled beyond it does
--- not count.
+-- not count. What self-checkpointing handlers have handled is their owner's to say; without one,
+-- it is what is durable.
+with handled as materialized (
+  select s.processor, s.version, s.id, s.mask,
+    case when said.counts then s.handled_transaction_id else c.transaction_id end as transaction_id,
+    case when said.counts then s.handled_position else c."position" end as "position"
+  from {schema}.segments as s
+  join {schema}.checkpoints as c
+    on c.processor = s.processor and c.version = s.version and c.segment = s.id
+  cross join lateral (
+    select s.handled_epoch = s.epoch
+      and s.claimed_until > clock_timestamp()
+      and (s.handled_transaction_id, s.handled_position) > (c.transaction_id, c."position")
+      as counts
+  ) as said
+)
 select
   p.name,
   p.version,
@@ -49,7 +64,10 @@ select
       and (own.transaction_id, own."position") < (r.transaction_id, r."position")
       and own.segment & r.mask & coalesce(s.mask, 0) = r.id & r.mask & coalesce(s.mask, 0)
   ) as is_replaying,
-  extract(epoch from clock_timestamp() - p.reported_at)::float8 as silent_seconds
+  extract(epoch from clock_timestamp() - p.reported_at)::float8 as silent_seconds,
+  behind.transaction_id as handled_transaction_id,
+  behind."position" as handled_position,
+  case when p.mode is not null then lag.unhandled end as unhandled_messages
 from {schema}.processors as p
 left join lateral (
   select each.transaction_id, each."position", each.updated_at
@@ -65,6 +83,13 @@ left join lateral (
   order by each.transaction_id desc, each."position" desc
   limit 1
 ) as foremost on true
+left join lateral (
+  select h.transaction_id, h."position"
+  from handled as h
+  where p.mode is not null and h.processor = p.name and h.version = p.version
+  order by h.transaction_id, h."position"
+  limit 1
+) as behind on true
 cross join lateral (
   select count(*) as number, coalesce(sum(i.rate), 0) as rate
   from {schema}.instances as i
@@ -73,12 +98,20 @@ cross join lateral (
 cross join lateral (
   select
     count(*) as messages,
+    count(*) filter (where not waiting.is_handled) as unhandled,
     extract(
       epoch from clock_timestamp()
         - min(waiting.recorded_at) filter (where isfinite(waiting.recorded_at))
     ) as seconds
   from (
-    select m.recorded_at
+    select m.recorded_at,
+      p.mode is not null and exists (
+        select from handled as h
+        where h.processor = p.name
+          and h.version = p.version
+          and {schema}.key_hash(m.key) & h.mask = h.id
+          and (m.transaction_id, m."position") <= (h.transaction_id, h."position")
+      ) as is_handled
     from {schema}.messages as m
     where (m.transaction_id, m."position")
         > (coalesce(c.transaction_id, 0), coalesce(c."position", 0))

@@ -223,7 +223,7 @@ def test_an_async_ordinary_handler_beside_a_plain_model(
 
     positions = put(4)
     model = Model()
-    made = mp.processor("balances", poll_seconds=0.05)(model)
+    made = mp.processor("balances", delivery="exactly_once", poll_seconds=0.05)(model)
     made.handler(ordinary)
     with running(made):
         wait_until(lambda: stored() >= positions[-1], 30)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from concurrent.futures import ThreadPoolExecutor
+from functools import wraps
 from threading import Barrier, Event
 from typing import Any
 
@@ -20,6 +22,7 @@ from milepost import (
 )
 from milepost.db import Connection
 from milepost.processors import Processor
+from milepost.processors.self_checkpointing.participants import NONE_LIMIT
 from milepost.processors.self_checkpointing.reconcile import Report, Request
 from milepost.sql import LogOrder
 from tests.integration.processors.conftest import Put
@@ -154,6 +157,55 @@ def test_no_advance_stores_nothing_and_nothing_has_failed(
     assert stored() == Position.BEGINNING
 
 
+@pytest.mark.parametrize("order", ["append"])
+def test_who_never_advances_is_warned_about_once(
+    mp: Milepost, put: Put, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A `return` was forgotten, most likely: nothing fails, and the checkpoint stays for ever."""
+    model = Model(report=nothing)
+    with (
+        caplog.at_level(logging.WARNING, "milepost.processors"),
+        running(processor(mp, model)),
+    ):
+        for asked in range(1, 2 * NONE_LIMIT + 2):
+            put(1)
+            model.wait_for(asked)
+            model.trigger.request()
+            model.wait_for_call("advanced", asked)
+            if asked < NONE_LIMIT:
+                assert not warnings_of(caplog)
+    (warned,) = warnings_of(caplog)
+    assert "Model.on_checkpoint_advanced returned None 10 times in a row" in warned
+    assert "Return LATEST" in warned
+
+
+@pytest.mark.parametrize("order", ["append"])
+def test_who_advances_now_and_then_is_not_warned_about(
+    mp: Milepost, put: Put, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers: list[int] = []
+
+    def report(_segment: Segment, requested: Position) -> Report:
+        answers.append(1)
+        return requested if len(answers) % (NONE_LIMIT - 1) == 0 else None
+
+    model = Model(report=report)
+    with (
+        caplog.at_level(logging.WARNING, "milepost.processors"),
+        running(processor(mp, model)),
+    ):
+        for asked in range(1, 2 * NONE_LIMIT + 2):
+            put(1)
+            model.wait_for(asked)
+            model.trigger.request()
+            model.wait_for_call("advanced", asked)
+    assert not warnings_of(caplog)
+
+
+def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [message for message in caplog.messages if "None" in message]
+
+
 def test_what_was_stored_is_not_asked_for_again_and_never_goes_back(
     mp: Milepost, put: Put, stored: Stored
 ) -> None:
@@ -222,6 +274,48 @@ def test_laggards_are_asked_up_to_the_highest_report(
     assert behind.asked_for("advanced")[1:] == [positions[7]]
 
 
+def test_a_laggard_that_overtakes_the_leader_is_followed(
+    mp: Milepost, put: Put, stored: Stored
+) -> None:
+    """The leader had made 5 durable; asked for 5, the laggard reports 8, and the leader can too."""
+    positions = put(10)
+    ahead = Model(report=_in_turn(positions[4], positions[7]), at_release=nothing)
+    behind = Model(report=_in_turn(positions[2], positions[7]), at_release=nothing)
+    with running(processor(mp, ahead, behind)):
+        behind.wait_for(10)
+        behind.trigger.request(positions[7])
+        wait_until(lambda: stored() == positions[7], 30)
+    assert ahead.asked_for("advanced") == [positions[7], positions[7]]
+    assert behind.asked_for("advanced") == [positions[7], positions[4]]
+    assert stored() == positions[7]
+
+
+def test_a_request_for_what_is_not_consumed_yet_is_kept(
+    mp: Milepost, conn: Connection, put: Put, stored: Stored
+) -> None:
+    """What `mp.append` has just returned: the message waits at the gate as it is asked for."""
+    gate = Event()
+
+    class Slow(Model):
+        def __call__(self, messages: list[RecordedMessage], segment: Segment) -> None:
+            gate.wait(30)
+            Model.__call__(self, messages, segment)
+
+    model = Slow()
+    with running(processor(mp, model, batch_size=2)):
+        try:
+            model.wait_for_call("claimed")
+            positions = put(6)
+            model.trigger.request(positions[3])
+            model.trigger.request()  # does not replace it
+        finally:
+            gate.set()
+        wait_until(lambda: stored() >= positions[3], 30)
+        model.wait_for(6)
+        assert stored() == positions[3]
+    assert model.asked_for("advanced")[-1] == positions[3]
+
+
 def test_who_stays_behind_fails_the_checkpoint_and_the_segment_is_retried(
     mp: Milepost, put: Put, stored: Stored, conn: Connection
 ) -> None:
@@ -288,6 +382,23 @@ def test_an_async_model_is_an_equal(mp: Milepost, put: Put, stored: Stored) -> N
     assert len(model.names) >= 3  # asked at the release too, by default the same way
 
 
+@pytest.mark.parametrize("order", ["append"])
+def test_a_decorated_handler_checkpoints_itself_too(mp: Milepost, put: Put, stored: Stored) -> None:
+    """It was an ordinary one before: the checkpoint moved, and no callback was called."""
+    model = Model()
+
+    @wraps(model)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        return model(*args, **kwargs)
+
+    with running(processor(mp, decorated)):
+        positions = put(10)
+        model.wait_for(10)
+        assert stored() == Position.BEGINNING
+    assert model.names == ["claimed", "released"]
+    assert stored() >= positions[-1]
+
+
 def test_def_and_async_def_make_up_one_processor(mp: Milepost, put: Put, stored: Stored) -> None:
     class AsyncModel(Model):
         async def handle(self, messages: list[RecordedMessage], segment: Segment) -> None:
@@ -315,7 +426,7 @@ def test_caught_up_means_handled_and_released(mp: Milepost, put: Put, stored: St
 
 
 def test_exactly_once_is_refused(mp: Milepost) -> None:
-    made = mp.processor("balances")(Model())
+    made = mp.processor("balances", delivery="exactly_once")(Model())  # nobody shares it
     with pytest.raises(ValueError, match=r"no transaction.*at_least_once"):
         made.run(until="caught_up")
 

@@ -29,28 +29,36 @@ requests: st.SearchStrategy[Request] = st.one_of(st.just(LATEST), positions)
 reports: st.SearchStrategy[Report] = st.one_of(st.none(), requests)
 
 
+ROUNDS = 3
+
+
 def at(position: int) -> Position:
     return Position(0, position)
 
 
 @dataclass(slots=True)
 class Asked:
-    """Participants that answer with what was drawn for them: first, and when asked again."""
+    """Participants that answer with what was drawn for them: first, when asked again, and when
+    asked a last time, because somebody has overtaken the others."""
 
     first: Sequence[Report]
     again: Sequence[Report]
+    finally_: Sequence[Report] = ()
     questions: list[tuple[list[int], Position]] = field(default_factory=list)
     last: dict[int, Report] = field(default_factory=dict)
 
     def __call__(self, who: Sequence[int], requested: Position) -> list[Report]:
-        answers = self.again if self.questions else self.first
+        answers = (self.first, self.again, self.finally_)[len(self.questions)]
         self.questions.append((list(who), requested))
-        self.last |= {n: answers[n] for n in who}
-        return [answers[n] for n in who]
+        # Asked for more, None says that it stays where it was.
+        given = {n: answers[n] for n in who}
+        is_last = len(self.questions) == ROUNDS
+        self.last |= {n: r for n, r in given.items() if not is_last or r is not None}
+        return list(given.values())
 
 
-participants = st.lists(st.tuples(reports, reports), min_size=1, max_size=4).map(
-    lambda drawn: Asked([a for a, _ in drawn], [b for _, b in drawn])
+participants = st.lists(st.tuples(reports, reports, reports), min_size=1, max_size=4).map(
+    lambda drawn: Asked([a for a, _, _ in drawn], [b for _, b, _ in drawn], [c for *_, c in drawn])
 )
 
 
@@ -103,20 +111,41 @@ def test_what_is_reconciled_is_covered_by_every_participant_and_was_consumed(
 
 
 @given(participants, positions, positions)
-def test_everybody_is_asked_once_and_only_laggards_once_more(
+def test_everybody_is_asked_once_and_then_only_laggards(
     asked: Asked, requested: Position, consumed: Position
 ) -> None:
-    try:
-        agreed = reconciled(len(asked.first), asked, requested, consumed)
-    except Unreconciled as error:
-        agreed = error.target
-    everybody = list(range(len(asked.first)))
-    assert asked.questions[0] == (everybody, requested)
-    assert len(asked.questions) <= 2
-    for who, target in asked.questions[1:]:
-        assert target == agreed
-        first = [within(asked.first[n], consumed) for n in who]
-        assert all(report is None or report < target for report in first)
+    failure_of(asked, requested, consumed)
+    assert asked.questions[0] == (list(range(len(asked.first))), requested)
+    assert len(asked.questions) <= ROUNDS
+    known = [within(report, consumed) for report in asked.first]
+    for (who, target), answers in zip(
+        asked.questions[1:], (asked.again, asked.finally_), strict=False
+    ):
+        assert target == highest(known)
+        assert who == [n for n, report in enumerate(known) if report is None or report < target]
+        for n in who:
+            known[n] = within(answers[n], consumed)
+
+
+@given(participants, positions, positions)
+def test_nobody_is_asked_a_third_time_unless_somebody_has_overtaken_the_leader(
+    asked: Asked, requested: Position, consumed: Position
+) -> None:
+    agreed = agreed_by(asked, requested, consumed)
+    if len(asked.questions) == ROUNDS:
+        assert asked.questions[2][1] > asked.questions[1][1]
+        assert agreed is None or agreed >= asked.questions[1][1]
+
+
+@given(participants, positions, positions)
+def test_what_all_have_made_durable_is_stored(
+    asked: Asked, requested: Position, consumed: Position
+) -> None:
+    """No lower than the lowest of what they reported last."""
+    agreed = agreed_by(asked, requested, consumed)
+    if agreed is not None:
+        known = [within(asked.last[n], consumed) for n in range(len(asked.first))]
+        assert agreed == lowest(known)
 
 
 @given(participants, positions, positions)
@@ -153,8 +182,45 @@ def failure_of(
     return None
 
 
+def agreed_by(asked: Asked, requested: Position, consumed: Position) -> Position | None:
+    try:
+        return reconciled(len(asked.first), asked, requested, consumed)
+    except Unreconciled:
+        return None
+
+
+def test_where_a_laggard_overtakes_the_leader_the_leader_is_asked_again() -> None:
+    """8 is durable for both in the end, so 8 is stored and not 5."""
+    asked = Asked([at(5), at(3)], [None, at(8)], [at(8), None])
+    assert reconciled(2, asked, at(8), at(8)) == at(8)
+    assert asked.questions == [([0, 1], at(8)), ([1], at(5)), ([0], at(8))]
+
+
+@pytest.mark.parametrize("stays", [None, at(5)])
+def test_a_leader_that_cannot_follow_who_has_overtaken_it_fails_nothing(stays: Report) -> None:
+    asked = Asked([at(5), at(3)], [None, at(8)], [stays, None])
+    assert reconciled(2, asked, at(8), at(8)) == at(5)
+
+
+def test_of_several_that_follow_the_lowest_counts() -> None:
+    asked = Asked([at(5), at(3), at(2)], [None, at(8), at(6)], [at(8), None, at(7)])
+    assert reconciled(3, asked, at(9), at(9)) == at(7)
+
+
+def test_who_takes_back_what_it_has_reported_fails_it() -> None:
+    with pytest.raises(Unreconciled) as caught:
+        reconciled(2, Asked([at(5), at(3)], [None, at(8)], [at(4), None]), at(8), at(8))
+    assert (caught.value.target, caught.value.behind) == (at(5), [0])
+
+
+def test_what_must_be_reached_is_not_asked_for_a_third_time() -> None:
+    asked = Asked([at(5), at(3)], [None, at(8)])
+    assert reconciled(2, asked, at(5), at(9), must_reach=at(5)) == at(5)
+    assert len(asked.questions) == 2
+
+
 def test_a_laggard_that_catches_up_when_asked_again_is_enough() -> None:
-    asked = Asked([at(8), at(5), None], [None, at(8), LATEST])
+    asked = Asked([at(8), at(5), None], [None, at(8), at(8)])
     assert reconciled(3, asked, at(9), at(9)) == at(8)
     assert asked.questions == [([0, 1, 2], at(9)), ([1, 2], at(8))]
 

@@ -62,6 +62,33 @@ def test_5_and_8_at_once_from_two_threads_become_8(order: tuple[int, int]) -> No
         assert taken(asking) == at(8)
 
 
+def test_what_is_not_consumed_yet_is_asked_for_again_once_it_is() -> None:
+    asking = trigger()
+    asking.request(at(8))
+    asking.request()
+    assert taken(asking, at(5)) is LATEST
+    assert taken(asking, at(7)) is None
+    assert taken(asking, at(9)) == at(8)
+    assert taken(asking, at(9)) is None
+
+
+def test_of_several_that_are_not_consumed_yet_the_highest_is_kept() -> None:
+    asking = trigger()
+    asking.request(at(8))
+    assert taken(asking, at(5)) == at(8)  # the caller cuts it to what was consumed
+    asking.request(at(6))
+    assert taken(asking, at(5)) == at(6)
+    assert taken(asking, at(8)) == at(8)
+
+
+def test_what_was_kept_ends_with_the_claim() -> None:
+    asking = trigger()
+    asking.request(at(8))
+    taken(asking, at(5))
+    end(asking)
+    assert taken(asking, at(9)) is None
+
+
 @pytest.fixture
 def eager_switches() -> Iterator[None]:
     """Threads interrupt each other as often as Python can let them."""

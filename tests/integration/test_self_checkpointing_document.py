@@ -1,0 +1,64 @@
+"""The program that docs/self-checkpointing.md begins with is run as it is written there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from milepost import FileStore, Message, Milepost
+from milepost.db import Connection
+from tests.integration.examples.running import Place
+from tests.waiting import wait_until
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "self-checkpointing.md"
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+RUN = "milepost run counts:mp"
+COUNTS = {f"key-{n}": 30 for n in range(20)}
+
+
+@pytest.fixture
+def place(url: str, tmp_path: Path) -> Place:
+    (tmp_path / "counts.py").write_text(programs()[0])
+    return Place(url, tmp_path)
+
+
+def programs() -> list[str]:
+    return BLOCK.findall(DOCUMENT.read_text())
+
+
+def saved(place: Place) -> dict[str, int]:
+    return FileStore(place.directory / "counts").read().entries
+
+
+def append(mp: Milepost, conn: Connection) -> None:
+    keys = [key for key, count in COUNTS.items() for _ in range(count)]
+    mp.append(conn, *(Message("Counted", {}, key=key) for key in keys))
+
+
+@pytest.mark.parametrize("order", ["append"])
+def test_the_first_program_is_complete(place: Place, mp: Milepost, conn: Connection) -> None:
+    append(mp, conn)
+    with place.start(RUN) as process:
+        try:
+            wait_until(lambda: sum(saved(place).values()) > 0)  # it saves itself while it runs
+        finally:
+            process.kill()
+    append(mp, conn)
+    place.said(f"{RUN} --until caught_up")
+    assert saved(place) == Counter(COUNTS) + Counter(COUNTS)
+    place.said(f"{RUN} --until caught_up")
+    assert saved(place) == Counter(COUNTS) + Counter(COUNTS)
+
+
+def test_the_page_begins_with_it() -> None:
+    text = DOCUMENT.read_text()
+    assert text.index("```python") < text.index("| callback |") < text.index("\n## ")
+
+
+def test_every_other_program_can_be_parsed() -> None:
+    for program in programs():
+        ast.parse(program)
