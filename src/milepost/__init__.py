@@ -7,7 +7,7 @@ from milepost.errors import JobTimedOut, MilepostError
 from milepost.log import append
 from milepost.pipeline.settings import SparkSettings
 from milepost.pipeline.sinks import Append, Files, ToLog, ToQueue, Upsert
-from milepost.processors import LATEST, Checkpointing, Trigger
+from milepost.processors import LATEST, Checkpointing, Trigger, on
 from milepost.queue import (
     SUPPLIED,
     Cancel,
@@ -71,6 +71,7 @@ __all__ = [
     "__version__",
     "append",
     "key_hash",
+    "on",
     "put",
     "put_group",
 ]

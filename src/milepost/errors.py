@@ -444,6 +444,16 @@ class HandlerFailed(ProcessorError):
         aside: milepost processors skip {processor} --at {position}"""
 
 
+class NoHandler(ProcessorError):
+    """A dead letter is to be retried whose type nobody handles any more."""
+
+    type: str
+    template = """
+        no handler of type {type!r}, so the dead letter is not retried and stays as it is. Add a
+        handler of that type, or drop the letter (`milepost dead-letters drop`).
+    """
+
+
 class CannotDecode(HandlerFailed):
     """A message that Python cannot decode, at which a processor stops (`on_failure="stop"`)."""
 

@@ -26,6 +26,11 @@ def is_async(handler: Handler) -> bool:
     )
 
 
+def name_of(handler: Handler) -> str:
+    """For messages: of its function, or of its class."""
+    return str(getattr(handler, "__qualname__", type(handler).__name__))
+
+
 def owner_of(handler: Handler) -> object:
     """The object whose method the handler is, or the handler itself."""
     while isinstance(handler, partial):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 from milepost.checkpoints import CheckpointKey
 from milepost.handlers import Handler, is_async
 from milepost.log import Selection, Start
+from milepost.processors.by_type import handlers_of, routes
 from milepost.processors.handler_call import Delivery, Handling, handling, refuse_two_colours
 from milepost.processors.self_checkpointing.api import Checkpointing, Mode
 from milepost.retry import Retry
@@ -183,24 +184,37 @@ class ProcessorOptions:
 class Definition:
     """A processor's options and its handlers, in the order in which they are called."""
 
-    options: ProcessorOptions
+    options: ProcessorOptions  # `types`: those that are read
     handlers: tuple[Handling, ...] = ()
     reset_handlers: tuple[ResetHandler, ...] = ()
+    declared: ProcessorOptions | None = None  # as they were given, once there are handlers
 
     @classmethod
     def of(
-        cls, options: ProcessorOptions, handler: Handler, *, skip_on_replay: bool = False
+        cls, options: ProcessorOptions, handler: Any, *, skip_on_replay: bool = False
     ) -> Definition:
         return cls(options).with_handler(handler, skip_on_replay=skip_on_replay)
 
-    def with_handler(self, handler: Handler, *, skip_on_replay: bool = False) -> Definition:
-        """One handler more. An instance that runs goes on with those it was started with."""
+    def with_handler(
+        self,
+        handler: Any,
+        *,
+        skip_on_replay: bool = False,
+        types: Sequence[str] | None = None,
+    ) -> Definition:
+        """One handler more, or all marked methods of an object. An instance that runs goes on with
+        those it was started with."""
         name, delivery = self.options.name, self.options.delivery
-        added = handling(name, delivery, handler, skip_on_replay=skip_on_replay)
-        handlers = (*self.handlers, added)
+        added = (
+            replace(handling(name, delivery, each, skip_on_replay=skip_on_replay), types=handled)
+            for each, handled in routes(handler, types)
+        )
+        handlers = (*self.handlers, *added)
         if delivery == "exactly_once":
             refuse_two_colours(name, handlers)
-        return replace(self, handlers=handlers)
+        declared = self.declared or self.options
+        options = replace(declared, types=_types_read(declared, handlers))
+        return replace(self, options=options, handlers=handlers, declared=declared)
 
     def with_reset_handler(self, handler: ResetHandler) -> Definition:
         if is_async(handler):
@@ -214,6 +228,10 @@ class Definition:
     def handler(self) -> Handler:
         """The first one, which was decorated."""
         return self.handlers[0].handler
+
+    def handles(self, type_: str) -> bool:
+        """Whether an ordinary handler is called with messages of a type."""
+        return bool(handlers_of(self.ordinary, type_))
 
     @property
     def ordinary(self) -> tuple[Handling, ...]:
@@ -252,3 +270,16 @@ class Definition:
     def is_tx_async(self) -> bool:
         """Of which colour the connection is that the ordinary handlers share."""
         return any(each.is_async for each in self.ordinary)
+
+
+def _types_read(declared: ProcessorOptions, handlers: Sequence[Handling]) -> Sequence[str] | None:
+    """If all handlers are by type, nothing else is read."""
+    by_type = [each.types for each in handlers if each.types is not None]
+    handled = frozenset[str]().union(*by_type)
+    if declared.types is not None and (missing := handled.difference(declared.types)):
+        raise ValueError(
+            f"Processor {declared.name!r}: it reads types={list(declared.types)}, so a handler of "
+            f"{', '.join(map(repr, sorted(missing)))} would never be called. Add the type to "
+            "types, or leave types out: the types that handlers name are what is read."
+        )
+    return sorted(handled) if len(by_type) == len(handlers) else declared.types
