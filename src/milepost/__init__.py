@@ -7,7 +7,7 @@ from milepost.errors import JobTimedOut, MilepostError
 from milepost.log import append
 from milepost.pipeline.settings import SparkSettings
 from milepost.pipeline.sinks import Append, Files, ToLog, ToQueue, Upsert
-from milepost.processors import LATEST, Checkpointing, Trigger, on
+from milepost.processors import LATEST, Checkpointing, SegmentListener, Trigger, on
 from milepost.queue import (
     SUPPLIED,
     Cancel,
@@ -60,6 +60,7 @@ __all__ = [
     "Repeat",
     "Retry",
     "Segment",
+    "SegmentListener",
     "SparkSettings",
     "TakenJob",
     "Task",

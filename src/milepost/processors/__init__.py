@@ -3,6 +3,7 @@
 from milepost.processors.by_type import on
 from milepost.processors.definition import Definition, Options, ProcessorOptions, ResetHandler
 from milepost.processors.deliver.transaction import Conflict
+from milepost.processors.listeners import SegmentListener
 from milepost.processors.processor import NewProcessor, Processor
 from milepost.processors.progress import Follower, is_past, standings
 from milepost.processors.runner import Runner
@@ -27,6 +28,7 @@ __all__ = [
     "ProcessorSession",
     "ResetHandler",
     "Runner",
+    "SegmentListener",
     "SegmentWork",
     "Surroundings",
     "ThreadLeases",

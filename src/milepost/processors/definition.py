@@ -11,6 +11,7 @@ from milepost.handlers import Handler, is_async
 from milepost.log import Selection, Start
 from milepost.processors.by_type import handlers_of, routes
 from milepost.processors.handler_call import Delivery, Handling, handling, refuse_two_colours
+from milepost.processors.listeners import Listener, listener_of, refuse_unclaimed
 from milepost.processors.self_checkpointing.api import Checkpointing, Mode
 from milepost.retry import Retry
 
@@ -188,6 +189,7 @@ class Definition:
     handlers: tuple[Handling, ...] = ()
     reset_handlers: tuple[ResetHandler, ...] = ()
     declared: ProcessorOptions | None = None  # as they were given, once there are handlers
+    listeners: tuple[Listener, ...] = ()
 
     @classmethod
     def of(
@@ -214,7 +216,15 @@ class Definition:
             refuse_two_colours(name, handlers)
         declared = self.declared or self.options
         options = replace(declared, types=_types_read(declared, handlers))
-        return replace(self, options=options, handlers=handlers, declared=declared)
+        added_to = replace(self, options=options, handlers=handlers, declared=declared)
+        return added_to.with_listener(listener_of(handler))
+
+    def with_listener(self, listener: Listener | None) -> Definition:
+        """An object listens once, also where several of its methods are handlers."""
+        if listener is None or any(each.is_same(listener) for each in self.listeners):
+            return self
+        refuse_unclaimed(self.options)
+        return replace(self, listeners=(*self.listeners, listener))
 
     def with_reset_handler(self, handler: ResetHandler) -> Definition:
         if is_async(handler):
@@ -264,7 +274,8 @@ class Definition:
     @property
     def is_async(self) -> bool:
         """Whether what it calls needs an event loop."""
-        return any(each.is_async for each in self.handlers) or bool(self.participants)
+        needs = self.participants or self.listeners  # called on one if they are async
+        return any(each.is_async for each in self.handlers) or bool(needs)
 
     @property
     def is_tx_async(self) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from milepost import db
 from milepost.handlers import name_of
 from milepost.processors.by_type import is_handler, type_names
+from milepost.processors.listeners import Listen, listening
 from milepost.processors.progress import Follower, has_seen, lowest
 from milepost.processors.replay.reset import reset
 from milepost.processors.runner import Runner
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 H = TypeVar("H")  # callable, or an object with methods that are marked by `milepost.on`
 R = TypeVar("R", bound="ResetHandler")
+L = TypeVar("L", bound="Listen")
 
 
 @dataclass(slots=True, eq=False)
@@ -108,6 +110,23 @@ class Processor(Follower):
         empty what the processor fills."""
         self.definition = self.definition.with_reset_handler(handler)
         return handler
+
+    def on_segment_claimed(self, listener: L) -> L:
+        """Adds a segment listener, `listener(segment)`: called before the first message of every
+        claim of this instance, to fill a cache, say. See `SegmentListener`."""
+        return self._listen("on_segment_claimed", listener)
+
+    def on_segment_released(self, listener: L) -> L:
+        """Called before a claim is given back."""
+        return self._listen("on_segment_released", listener)
+
+    def on_segment_lost(self, listener: L) -> L:
+        """Called instead, if the claim was lost or something failed."""
+        return self._listen("on_segment_lost", listener)
+
+    def _listen(self, event: str, listener: L) -> L:
+        self.definition = self.definition.with_listener(listening(event, listener))
+        return listener
 
     def reset(self, to: Start, tx: Connection) -> Position:
         """Put its checkpoint elsewhere and call the reset handlers, in the caller's transaction.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from milepost.log import Batch
     from milepost.processors.definition import Definition
     from milepost.processors.deliver.attempts import Failure
+    from milepost.processors.listeners import Listeners
     from milepost.processors.segments.claims import Claim
     from milepost.processors.segments.pool import ThreadLeases
     from milepost.records import Position, RecordedMessage, Segment
@@ -60,6 +61,7 @@ class SegmentWork:
     surroundings: Surroundings
     claim: Claim
     wake: Callable[[], None]  # asks for `tend`, from any thread
+    listeners: Listeners | None = field(default=None, kw_only=True)
     checkpoint: Position = field(init=False)
     _floors: list[Floor] = field(init=False)
     _replay: Replay | None = field(default=None, init=False)  # until it is loaded
@@ -71,8 +73,10 @@ class SegmentWork:
         self._floors = list(self.claim.floors)
         self._parking = self.surroundings.parking()
 
-    def claimed(self, leases: ThreadLeases) -> None:
+    def claimed(self, leases: ThreadLeases) -> None:  # noqa: ARG002 - of the work's shape
         """Before the first message. What it raises gives the claim back."""
+        if self.listeners is not None:
+            self.listeners.claimed(self.segment)
 
     def deliver(self, batch: Batch, leases: ThreadLeases) -> None:
         """Handle what was not handled before a merge."""
@@ -120,12 +124,16 @@ class SegmentWork:
     def flush(self) -> None:
         """From any thread: let the checkpoint come to where the handlers are."""
 
-    def released(self, leases: ThreadLeases) -> None:
+    def released(self, leases: ThreadLeases) -> None:  # noqa: ARG002
         """Before the claim is given back; nothing is in flight."""
+        if self.listeners is not None:
+            self.listeners.released(self.segment, self.checkpoint)
 
-    def lost(self, leases: ThreadLeases | None) -> None:
+    def lost(self, leases: ThreadLeases | None) -> None:  # noqa: ARG002
         """Instead of `released`, where the claim is gone or the segment was abandoned; without
         leases where the server is gone."""
+        if self.listeners is not None:
+            self.listeners.lost(self.segment)
 
     @property
     def segment(self) -> Segment:

@@ -22,6 +22,7 @@ from milepost.processors.deliver.at_least_once import finish
 from milepost.processors.deliver.attempts import Failure, handler_failed
 from milepost.processors.deliver.transaction import calls, invocations
 from milepost.processors.handler_call import Supply
+from milepost.processors.listeners import listeners_of
 from milepost.processors.segments.work import Abandoned, SegmentWork, Surroundings
 from milepost.processors.self_checkpointing.api import Trigger, end, taken
 from milepost.processors.self_checkpointing.participants import NotDurable, Participants
@@ -50,14 +51,16 @@ class SelfCheckpointingWork(SegmentWork):
         SegmentWork.__post_init__(self)
         self.consumed = self.claim.position
 
-    def claimed(self, leases: ThreadLeases) -> None:  # noqa: ARG002 - of the work's shape
+    def claimed(self, leases: ThreadLeases) -> None:
+        SegmentWork.claimed(self, leases)
         self.trigger = Trigger(self.segment, self.wake, self.claim.epoch, self.claim.position)
         self.participants.claimed(self.segment, self.trigger)
 
-    def lost(self, leases: ThreadLeases | None) -> None:  # noqa: ARG002
+    def lost(self, leases: ThreadLeases | None) -> None:
         if self.trigger is not None:
             end(self.trigger)
             self.participants.lost(self.segment)
+        SegmentWork.lost(self, leases)
 
     def supply(self) -> Supply:
         return Supply(self.segment, self.trigger)
@@ -124,10 +127,11 @@ class AutoWork(SelfCheckpointingWork):
         if self.trigger is not None:
             taken(self.trigger)
 
-    def released(self, leases: ThreadLeases) -> None:  # noqa: ARG002
+    def released(self, leases: ThreadLeases) -> None:
         """Nothing is stored: beyond the checkpoint lies at most what the ordinary handlers have
         not done."""
         self.final_reports()
+        SegmentWork.released(self, leases)
 
 
 @dataclass(slots=True)
@@ -187,6 +191,7 @@ class DeferredWork(SelfCheckpointingWork):
     def released(self, leases: ThreadLeases) -> None:
         """Nobody can be asked again, so the lowest report is what counts."""
         self._store(lowest(self.final_reports()), leases)
+        SegmentWork.released(self, leases)
 
     @property
     def _has_news(self) -> bool:
@@ -204,12 +209,17 @@ def work_of(
 ) -> Callable[[Claim], SegmentWork]:
     """What makes the work of a claim, for one instance."""
     definition = surroundings.definition
+    told = listeners_of(definition, loop)
     if definition.mode is None or loop is None:
-        return lambda claim: SegmentWork(surroundings, claim, partial(wake, claim))
+        return lambda claim: SegmentWork(
+            surroundings, claim, partial(wake, claim), listeners=told()
+        )
     kind = AutoWork if definition.mode == "auto" else DeferredWork
     timeout = definition.options.durability_timeout
     participants = Participants(definition.participants, loop, timeout)
-    return lambda claim: kind(surroundings, claim, partial(wake, claim), participants)
+    return lambda claim: kind(
+        surroundings, claim, partial(wake, claim), participants, listeners=told()
+    )
 
 
 def refuse_unfit(definition: Definition) -> None:
