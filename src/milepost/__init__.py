@@ -3,6 +3,11 @@
 from importlib.metadata import PackageNotFoundError, version
 
 from milepost.app import Milepost
+from milepost.checkpoints import (
+    CheckpointCommitter,
+    MemoryCheckpointStore,
+    PostgresCheckpointStore,
+)
 from milepost.errors import JobTimedOut, MilepostError
 from milepost.log import append
 from milepost.pipeline.settings import SparkSettings
@@ -43,6 +48,7 @@ __all__ = [
     "SUPPLIED",
     "Append",
     "Cancel",
+    "CheckpointCommitter",
     "Checkpointing",
     "Cron",
     "Defer",
@@ -51,10 +57,12 @@ __all__ = [
     "Handle",
     "Job",
     "JobTimedOut",
+    "MemoryCheckpointStore",
     "Message",
     "Milepost",
     "MilepostError",
     "Position",
+    "PostgresCheckpointStore",
     "Rate",
     "RecordedMessage",
     "Repeat",
