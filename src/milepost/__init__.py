@@ -3,11 +3,25 @@
 from importlib.metadata import PackageNotFoundError, version
 
 from milepost.app import Milepost
+from milepost.checkpoints import (
+    CheckpointCommitter,
+    MemoryCheckpointStore,
+    PostgresCheckpointStore,
+)
 from milepost.errors import JobTimedOut, MilepostError, StaleWrite
 from milepost.log import append
 from milepost.pipeline.settings import SparkSettings
 from milepost.pipeline.sinks import Append, Files, ToLog, ToQueue, Upsert
-from milepost.processors import LATEST, Checkpointing, FencedUpsert, FileStore, Snapshot, Trigger
+from milepost.processors import (
+    LATEST,
+    Checkpointing,
+    FencedUpsert,
+    FileStore,
+    SegmentListener,
+    Snapshot,
+    Trigger,
+    on,
+)
 from milepost.queue import (
     SUPPLIED,
     Cancel,
@@ -43,6 +57,7 @@ __all__ = [
     "SUPPLIED",
     "Append",
     "Cancel",
+    "CheckpointCommitter",
     "Checkpointing",
     "Cron",
     "Defer",
@@ -53,15 +68,18 @@ __all__ = [
     "Handle",
     "Job",
     "JobTimedOut",
+    "MemoryCheckpointStore",
     "Message",
     "Milepost",
     "MilepostError",
     "Position",
+    "PostgresCheckpointStore",
     "Rate",
     "RecordedMessage",
     "Repeat",
     "Retry",
     "Segment",
+    "SegmentListener",
     "Snapshot",
     "SparkSettings",
     "StaleWrite",
@@ -75,6 +93,7 @@ __all__ = [
     "__version__",
     "append",
     "key_hash",
+    "on",
     "put",
     "put_group",
 ]

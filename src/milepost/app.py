@@ -6,7 +6,7 @@ import os
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar, cast, overload
 
 from milepost import db, grants, health, log, queue, sql
 from milepost import migrate as migrations
@@ -20,7 +20,7 @@ from milepost.pipeline.definition import PipelineOptions
 from milepost.pipeline.engine import SparkProcessor
 from milepost.pipeline.pipeline import Pipeline
 from milepost.pipeline.settings import SparkSettings
-from milepost.processors import Definition, Processor
+from milepost.processors import Definition, Processor, ProcessorOptions
 from milepost.runtime import (
     DEFAULT_MAX_CONNECTIONS,
     Group,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from milepost.pipeline.definition import Function
     from milepost.pipeline.definition import Options as PipelineKeywords
     from milepost.pipeline.sinks import Sink
-    from milepost.processors import Options
+    from milepost.processors import NewProcessor, Options
     from milepost.records import Job, Message, Position, RecordedMessage, Segment
     from milepost.runtime import Member, Until
 
@@ -168,23 +168,27 @@ class Milepost:
 
     def processor(
         self, name: str, *, skip_on_replay: bool = False, **options: Unpack[Options]
-    ) -> Callable[[Handler], Processor]:
+    ) -> NewProcessor:
         """Make a handler a processor: `@mp.processor("billing", topics=["orders"])`.
 
         Exactly once (default): `handler(messages, tx)`, where `tx` is a psycopg connection in
         the transaction that also moves the checkpoint; AsyncConnection for `async def`. At
         least once: `handler(messages)`. With `handle="message"`, one message at a time. A
         handler that names `segment`, or `trigger` if it is Checkpointing, is given it.
+
+        Handlers by type: `billing = mp.processor("billing")`, then `@billing.on("OrderPlaced")`.
         """
+        definition = Definition(
+            ProcessorOptions(name, **options), is_delivery_given="delivery" in options
+        )
+        kind = SparkProcessor if definition.options.engine == "spark" else Processor
+        made = kind(definition, self._runtime, self._register, _skip_on_replay=skip_on_replay)
+        return cast("NewProcessor", made)
 
-        def register(handler: Handler) -> Processor:
-            self._refuse_taken(name)
-            definition = Definition.chosen(name, options, handler, skip_on_replay=skip_on_replay)
-            kind = SparkProcessor if definition.options.engine == "spark" else Processor
-            self._processors[name] = kind(definition, self._runtime)
-            return self._processors[name]
-
-        return register
+    def _register(self, processor: Processor) -> None:
+        """With its first handler: what has none does not run."""
+        self._refuse_taken(processor.name)
+        self._processors[processor.name] = processor
 
     @property
     def processors(self) -> Mapping[str, Processor]:

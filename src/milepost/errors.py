@@ -415,6 +415,47 @@ class CommitterClosed(MilepostError):
     """A message was passed to a committer that is closed."""
 
 
+class CommitterInterrupted(WithFacts):
+    """A flush or a close of a committer has waited as long as it may."""
+
+    action: str
+    reason: str
+    stored: Any  # a Position, or None
+    completed: Any
+    template = """
+        The {action} of the committer was given up: {reason}. Messages are complete up to
+        {_completed:nothing}, and the checkpoint is stored up to {_stored:nothing}; a store that is
+        still running may move it. Call {action} again, or end: what lies between is handled again.
+    """
+
+    @property
+    def _stored(self) -> str | None:
+        return None if self.stored is None else str(self.stored)
+
+    @property
+    def _completed(self) -> str | None:
+        return None if self.completed is None else str(self.completed)
+
+
+class CheckpointMoved(WithFacts):
+    """A committer's checkpoint is not where the committer left it."""
+
+    id: str
+    new: Any  # a Position
+    answer: str
+    expected: Any  # or None
+    template = """
+        Checkpoint {id!r}: storing {new} was answered with {answer!r}, because it is no longer
+        {_expected}. Another consumer uses this id, or somebody reset it. Nothing was
+        stored, and this committer stores nothing more. Stop the other consumer, or use another id,
+        and start again from the stored checkpoint.
+    """
+
+    @property
+    def _expected(self) -> str:
+        return "missing" if self.expected is None else f"at {self.expected}"
+
+
 class ProcessorError(WithFacts):
     """The base of what ends or interrupts a processor; names it."""
 
@@ -442,6 +483,16 @@ class HandlerFailed(ProcessorError):
     template = """the handler failed {attempts} times on the message at {position}: {cause}. The
         checkpoint is before this message. Fix the handler and start again, or set the message
         aside: milepost processors skip {processor} --at {position}"""
+
+
+class NoHandler(ProcessorError):
+    """A dead letter is to be retried whose type nobody handles any more."""
+
+    type: str
+    template = """
+        no handler of type {type!r}, so the dead letter is not retried and stays as it is. Add a
+        handler of that type, or drop the letter (`milepost dead-letters drop`).
+    """
 
 
 class CannotDecode(HandlerFailed):

@@ -46,6 +46,11 @@ def _beneath(layer: object) -> object:
     return owner if owner is not None else getattr(layer, "__wrapped__", None)
 
 
+def name_of(handler: Handler) -> str:
+    """For messages: of its function, or of its class."""
+    return str(getattr(handler, "__qualname__", type(handler).__name__))
+
+
 @dataclass(frozen=True, slots=True)
 class Parameters:
     """The parameters of a handler after its first one."""

@@ -4,18 +4,27 @@ The algorithm is in `frontier`; this module adds a lock, a clock and a thread fo
 The store is called without the lock that completions need, and by one thread at a time, so that
 positions are stored in order. A completion does not wait for another thread that is storing: that
 thread checks again before it ends.
+
+A store cannot be interrupted. So a flush or a close with a time limit stores in a thread of its
+own, which is left behind when the limit is over.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from threading import Condition, Lock, Thread
+from dataclasses import dataclass, field
+from threading import Condition, Event, Lock, Thread
+from types import TracebackType
+from typing import Self
 
 from milepost.checkpoints.frontier import Frontier
-from milepost.errors import CommitterClosed
+from milepost.errors import CommitterClosed, CommitterInterrupted
 from milepost.records import Position
+
+CANCEL_SECONDS = 0.05  # the longest that a cancelled flush or close goes on waiting
+log = logging.getLogger("milepost.checkpoints")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +35,49 @@ class Gap:
     age_seconds: float
 
 
-class CheckpointCommitter:
+@dataclass(slots=True)
+class Limit:
+    """How long a flush or a close waits: for some seconds, and until an event is set."""
+
+    seconds: float | None
+    cancel: Event | None
+    is_given_up: bool = False  # changed and read with the committer's lock
+    _began: float = field(default_factory=time.monotonic)
+
+    @property
+    def is_unlimited(self) -> bool:
+        return self.seconds is None and self.cancel is None
+
+    def over(self) -> str | None:
+        """Why there is nothing more to wait for."""
+        if self.cancel is not None and self.cancel.is_set():
+            return "it was cancelled"
+        if self.seconds is not None and time.monotonic() - self._began >= self.seconds:
+            return f"the store did not end within {self.seconds:g} s"
+        return None
+
+    def step(self) -> float | None:
+        """How long to wait before the next look."""
+        left = None
+        if self.seconds is not None:
+            left = max(0.0, self._began + self.seconds - time.monotonic())
+        if self.cancel is None:
+            return left
+        return CANCEL_SECONDS if left is None else min(left, CANCEL_SECONDS)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Of a store in a thread of its own."""
+
+    ended: Event = field(default_factory=Event)
+    error: Exception | None = None
+
+
+UNLIMITED = Limit(None, None)
+
+
+class Committer:
     """Advances a checkpoint over completed messages, never over a gap.
 
     `store` is called with the position to store and raises if it cannot. It is called after
@@ -53,6 +104,7 @@ class CheckpointCommitter:
         self._frontier = Frontier()
         self._admitted_at: dict[int, float] = {}
         self._stored_sequence = 0
+        self._stored_position: Position | None = None
         self._completed_at_store = 0
         self._due_since: float | None = None
         self._error: Exception | None = None
@@ -95,24 +147,25 @@ class CheckpointCommitter:
         if is_due:
             self._store_while_due()
 
-    def flush(self) -> None:
+    def flush(self, timeout: float | None = None, cancel: Event | None = None) -> None:
         """Store the contiguous position now, if it moved; raises if that fails, and the position
-        is stored later."""
+        is stored later. Raises CommitterInterrupted after `timeout` seconds, or soon after `cancel`
+        was set: a store that is running goes on, and none begins."""
         self._refuse_closed()
-        self._flush()
+        self._within("flush", Limit(timeout, cancel), self._flush)
 
-    def close(self) -> None:
-        """Stop the timer and store the contiguous position. If the store fails, `close` can be
-        called again."""
-        self._stop()
-        with self._storing:
-            self._store_frontier(is_last=True)
+    def close(self, timeout: float | None = None, cancel: Event | None = None) -> None:
+        """Stop the timer and store the contiguous position. If the store fails, or is interrupted
+        as in `flush`, `close` can be called again. Nothing is admitted in any case."""
+        self._end()
+        self._within("close", Limit(timeout, cancel), self._store_last)
 
     def abandon(self) -> None:
         """Stop without storing: another instance has the checkpoint now."""
         with self._changed:
             self._is_abandoned = True
-        self._stop()
+        self._end()
+        self._join_timer()
         with self._storing:  # wait for a store that is running
             return
 
@@ -137,16 +190,66 @@ class CheckpointCommitter:
         with self._changed:
             return self._frontier.pending
 
-    def __enter__(self) -> CheckpointCommitter:
+    @property
+    def checkpoint(self) -> Position | None:
+        """The last position that was stored."""
+        with self._changed:
+            return self._stored_position
+
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_error: object) -> None:
-        self.close()
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self.close()
+        except Exception as failed:
+            if error is None:
+                raise
+            # The first cause is what must be seen. What is not stored is handled again.
+            log.warning("last checkpoint not stored: %s", failed)
 
-    def _flush(self) -> None:
+    def _within(self, action: str, limit: Limit, store: Callable[[Limit], None]) -> None:
+        if limit.is_unlimited:
+            store(limit)
+            return
+        outcome, reason = Outcome(), limit.over()
+        if reason is None:
+            run, name = (store, limit, outcome), f"milepost-committer-{action}"
+            Thread(target=self._run, args=run, name=name, daemon=True).start()
+        while reason is None and not outcome.ended.wait(limit.step()):
+            reason = limit.over()
+        with self._changed:
+            if not outcome.ended.is_set():
+                limit.is_given_up = True
+                stored, completed = self._stored_position, self._frontier.position
+                raise CommitterInterrupted(action, str(reason), stored, completed)
+        if outcome.error is not None:
+            raise outcome.error
+
+    def _run(self, store: Callable[[Limit], None], limit: Limit, outcome: Outcome) -> None:
+        try:
+            store(limit)
+        except Exception as error:  # noqa: BLE001 - raised by who waits, or by the next caller
+            outcome.error = error
+        with self._changed:
+            outcome.ended.set()
+            if limit.is_given_up and outcome.error is not None:
+                self._error = outcome.error
+
+    def _flush(self, limit: Limit = UNLIMITED) -> None:
         with self._storing:
-            self._store_frontier()
+            self._store_frontier(limit)
         self._store_while_due()
+
+    def _store_last(self, limit: Limit) -> None:
+        self._join_timer()
+        with self._storing:
+            self._store_frontier(limit, is_last=True)
 
     def _store_while_due(self) -> None:
         """Checks again after each store: completions in the meantime rely on this thread."""
@@ -156,11 +259,11 @@ class CheckpointCommitter:
             finally:
                 self._storing.release()
 
-    def _store_frontier(self, *, is_last: bool = False) -> None:
+    def _store_frontier(self, limit: Limit = UNLIMITED, *, is_last: bool = False) -> None:
         """Called with `_storing` held. Whether storing is still allowed is checked under that lock:
         another thread may have closed the committer while this one waited for it."""
         with self._changed:
-            if self._is_abandoned or (self._is_closed and not is_last):
+            if self._is_abandoned or (self._is_closed and not is_last) or limit.is_given_up:
                 return
             sequence, position = self._frontier.sequence, self._frontier.position
             completed = self._frontier.completed
@@ -169,6 +272,7 @@ class CheckpointCommitter:
         self._store(position)
         with self._changed:
             self._stored_sequence, self._completed_at_store = sequence, completed
+            self._stored_position = position
             moved_on = self._frontier.sequence > sequence
             self._due_since = self._clock() if moved_on else None
             self._error = None
@@ -193,10 +297,12 @@ class CheckpointCommitter:
                 "stored checkpoint."
             )
 
-    def _stop(self) -> None:
+    def _end(self) -> None:
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
+
+    def _join_timer(self) -> None:
         if self._timer.ident is not None:
             self._timer.join()
 

@@ -1,8 +1,10 @@
 """Processors: named, versioned consumers of the log, with effects exactly once."""
 
+from milepost.processors.by_type import on
 from milepost.processors.definition import Definition, Options, ProcessorOptions, ResetHandler
 from milepost.processors.deliver.transaction import Conflict
-from milepost.processors.processor import Processor
+from milepost.processors.listeners import SegmentListener
+from milepost.processors.processor import NewProcessor, Processor
 from milepost.processors.progress import Follower, is_past, standings
 from milepost.processors.runner import Runner
 from milepost.processors.segments.claims import Claim, Claims, unclaimed
@@ -24,18 +26,21 @@ __all__ = [
     "FencedUpsert",
     "FileStore",
     "Follower",
+    "NewProcessor",
     "Options",
     "Processor",
     "ProcessorOptions",
     "ProcessorSession",
     "ResetHandler",
     "Runner",
+    "SegmentListener",
     "SegmentWork",
     "Snapshot",
     "Surroundings",
     "ThreadLeases",
     "Trigger",
     "is_past",
+    "on",
     "standings",
     "thread_leases",
     "unclaimed",

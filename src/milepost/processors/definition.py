@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 from milepost.checkpoints import CheckpointKey
 from milepost.handlers import Handler, is_async
 from milepost.log import Selection, Start
+from milepost.processors.by_type import handlers_of, routes
 from milepost.processors.handler_call import Delivery, Handling, handling, refuse_two_colours
+from milepost.processors.listeners import Listener, listener_of, refuse_unclaimed
 from milepost.processors.self_checkpointing.api import Checkpointing, Mode
 from milepost.retry import Retry
 
@@ -183,39 +185,59 @@ class ProcessorOptions:
 class Definition:
     """A processor's options and its handlers, in the order in which they are called."""
 
-    options: ProcessorOptions
+    options: ProcessorOptions  # `types`: those that are read
     handlers: tuple[Handling, ...] = ()
     reset_handlers: tuple[ResetHandler, ...] = ()
+    declared: ProcessorOptions | None = None  # as they were given, once there are handlers
+    listeners: tuple[Listener, ...] = ()
+    is_delivery_given: bool = True  # by the user; otherwise it is the default
 
     @classmethod
     def of(
-        cls, options: ProcessorOptions, handler: Handler, *, skip_on_replay: bool = False
+        cls, options: ProcessorOptions, handler: Any, *, skip_on_replay: bool = False
     ) -> Definition:
         return cls(options).with_handler(handler, skip_on_replay=skip_on_replay)
 
-    @classmethod
-    def chosen(
-        cls, name: str, options: Options, handler: Handler, *, skip_on_replay: bool = False
+    def with_handler(
+        self,
+        handler: Any,
+        *,
+        skip_on_replay: bool = False,
+        types: Sequence[str] | None = None,
     ) -> Definition:
-        """From the options as they were passed: what was left out may need a choice."""
-        made = cls.of(ProcessorOptions(name, **options), handler, skip_on_replay=skip_on_replay)
-        if made.mode == "deferred" and "delivery" not in options:
-            raise ValueError(
-                f"Processor {name!r}: {type(made.participants[0]).__name__} checkpoints itself, so "
-                "there is no transaction in which effects and checkpoint could commit together. "
-                "Set delivery='at_least_once'; or delivery='exactly_once', if an ordinary handler "
-                "is added to it."
-            )
-        return made
-
-    def with_handler(self, handler: Handler, *, skip_on_replay: bool = False) -> Definition:
-        """One handler more. An instance that runs goes on with those it was started with."""
+        """One handler more, or all marked methods of an object. An instance that runs goes on with
+        those it was started with."""
         name, delivery = self.options.name, self.options.delivery
-        added = handling(name, delivery, handler, skip_on_replay=skip_on_replay)
-        handlers = (*self.handlers, added)
+        added = (
+            replace(handling(name, delivery, each, skip_on_replay=skip_on_replay), types=handled)
+            for each, handled in routes(handler, types)
+        )
+        handlers = (*self.handlers, *added)
         if delivery == "exactly_once":
             refuse_two_colours(name, handlers)
-        return replace(self, handlers=handlers)
+        declared = self.declared or self.options
+        options = replace(declared, types=_types_read(declared, handlers))
+        added_to = replace(self, options=options, handlers=handlers, declared=declared)
+        added_to.refuse_default_delivery()
+        return added_to.with_listener(listener_of(handler))
+
+    def refuse_default_delivery(self) -> None:
+        """Of a handler that checkpoints itself, if it is the first one: the default does not fit
+        it, and with another handler added it would."""
+        if self.mode == "deferred" and not self.is_delivery_given:
+            raise ValueError(
+                f"Processor {self.options.name!r}: {type(self.participants[0]).__name__} "
+                "checkpoints itself, so there is no transaction in which effects and checkpoint "
+                "could commit together. Set delivery='at_least_once'; or "
+                "delivery='exactly_once', if an ordinary handler is added to it."
+            )
+
+    def with_listener(self, listener: Listener | None) -> Definition:
+        """An object listens once, also where several of its methods are handlers."""
+        if listener is None or any(each.is_same(listener) for each in self.listeners):
+            return self
+        refuse_unclaimed(self.options)
+        return replace(self, listeners=(*self.listeners, listener))
 
     def with_reset_handler(self, handler: ResetHandler) -> Definition:
         if is_async(handler):
@@ -229,6 +251,10 @@ class Definition:
     def handler(self) -> Handler:
         """The first one, which was decorated."""
         return self.handlers[0].handler
+
+    def handles(self, type_: str) -> bool:
+        """Whether an ordinary handler is called with messages of a type."""
+        return bool(handlers_of(self.ordinary, type_))
 
     @property
     def ordinary(self) -> tuple[Handling, ...]:
@@ -261,9 +287,23 @@ class Definition:
     @property
     def is_async(self) -> bool:
         """Whether what it calls needs an event loop."""
-        return any(each.is_async for each in self.handlers) or bool(self.participants)
+        needs = self.participants or self.listeners  # called on one if they are async
+        return any(each.is_async for each in self.handlers) or bool(needs)
 
     @property
     def is_tx_async(self) -> bool:
         """Of which colour the connection is that the ordinary handlers share."""
         return any(each.is_async for each in self.ordinary)
+
+
+def _types_read(declared: ProcessorOptions, handlers: Sequence[Handling]) -> Sequence[str] | None:
+    """If all handlers are by type, nothing else is read."""
+    by_type = [each.types for each in handlers if each.types is not None]
+    handled = frozenset[str]().union(*by_type)
+    if declared.types is not None and (missing := handled.difference(declared.types)):
+        raise ValueError(
+            f"Processor {declared.name!r}: it reads types={list(declared.types)}, so a handler of "
+            f"{', '.join(map(repr, sorted(missing)))} would never be called. Add the type to "
+            "types, or leave types out: the types that handlers name are what is read."
+        )
+    return sorted(handled) if len(by_type) == len(handlers) else declared.types

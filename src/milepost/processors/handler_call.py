@@ -57,6 +57,7 @@ class Handling:
     is_given_tx_second: bool
     participant: Checkpointing | None
     skip_on_replay: bool
+    types: frozenset[str] | None = None  # that it handles; None: all that are read
 
     def __call__(
         self,

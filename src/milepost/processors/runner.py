@@ -33,6 +33,8 @@ class Runner:
     supervisor: Supervisor = field(init=False)
 
     def __post_init__(self) -> None:
+        if not self.definition.handlers:
+            raise ValueError(f"Processor {self.definition.options.name!r} has no handler.")
         refuse_unfit(self.definition)
         options, runtime = self.definition.options, self.runtime
         here = PlainSession if self.definition.segments is None else SegmentedSession

@@ -45,7 +45,7 @@ def instance_of(url: str, handler: object, on_conflict: OnConflict = "standby") 
     """An instance of the same processor, as another process would make it."""
     mp = Milepost(url)
     options = mp.processor("shared", batch_size=5, poll_seconds=0.05, on_conflict=on_conflict)
-    return options(handler)  # type: ignore[arg-type]  # whatever the test hands in
+    return options(handler)
 
 
 def owner_of_checkpoint(conn: Connection) -> str | None:

@@ -57,7 +57,7 @@ def traces(monkeypatch: pytest.MonkeyPatch) -> Traces:
 
 def instance(url: str, handler: object) -> Processor:
     options = Milepost(url).processor("shared", batch_size=5, poll_seconds=0.05)
-    return options(handler)  # type: ignore[arg-type]  # whatever the test hands in
+    return options(handler)
 
 
 def test_a_standby_opens_no_session_while_the_checkpoint_moves(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from milepost import Message, Milepost, RecordedMessage, append
+from milepost import Message, Milepost, RecordedMessage, append, on
 from milepost.checkpoints import CheckpointKey
 from milepost.db import AsyncConnection, Connection
 from milepost.errors import CannotDecode, HandlerFailed, TransactionEnded
@@ -213,3 +213,29 @@ def test_a_handler_that_commits_and_fails_then_stops_it(
     place(mp, 0, 5)
     with pytest.raises(TransactionEnded, match="too late"):
         catch_up(noting, spark)
+
+
+class Accounts:
+    """Handlers by type, which travel to the executors as one object."""
+
+    @on("Opened")
+    def open(self, messages: list[RecordedMessage], tx: Connection) -> None:
+        note(messages, tx)
+
+    @on("Closed")
+    def close(self, messages: list[RecordedMessage], tx: Connection) -> None:
+        note(messages, tx)
+
+
+def test_handlers_by_type_keep_the_order_of_a_key(
+    mp: Milepost, conn: Connection, spark: SparkSession
+) -> None:
+    processor = mp.processor("accounts", segments=4, batch_size=20, engine="spark")(Accounts())
+    types = ("Opened", "Closed", "Other")
+    numbers = [(type_, f"key-{n % KEYS:02}", n // KEYS) for n in range(60) for type_ in types]
+    append(conn, *(Message(type_, {"number": n}, key=key) for type_, key, n in numbers))
+    catch_up(processor, spark)
+    assert conn.execute(SEEN).fetchall() == [
+        (f"key-{k:02}", [n for n in range(5) for _ in range(2)]) for k in range(KEYS)
+    ]
+    assert processor.caught_up()

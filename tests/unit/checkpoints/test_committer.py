@@ -6,19 +6,19 @@ from collections.abc import Iterable
 
 import pytest
 
-from milepost.checkpoints import CheckpointCommitter, Gap
+from milepost.checkpoints import Committer, Gap
 from milepost.errors import CommitterClosed
 from tests.unit.checkpoints.recorder import Clock, Recorder, StoreFailed, at
 
 
-def committer_of(store: Recorder, batch_size: int = 0, admitted: int = 10) -> CheckpointCommitter:
-    committer = CheckpointCommitter(store, batch_size=batch_size, interval=0)
+def committer_of(store: Recorder, batch_size: int = 0, admitted: int = 10) -> Committer:
+    committer = Committer(store, batch_size=batch_size, interval=0)
     for _ in range(admitted):
         committer.admit()
     return committer
 
 
-def complete(committer: CheckpointCommitter, sequences: Iterable[int]) -> None:
+def complete(committer: Committer, sequences: Iterable[int]) -> None:
     for sequence in sequences:
         committer.complete(at(sequence), sequence)
 
@@ -220,7 +220,7 @@ def test_a_closed_committer_admits_and_flushes_no_more() -> None:
 
 
 def test_there_is_no_room_at_max_pending_until_the_gap_closes() -> None:
-    committer = CheckpointCommitter(Recorder(), batch_size=0, interval=0, max_pending=3)
+    committer = Committer(Recorder(), batch_size=0, interval=0, max_pending=3)
     assert [committer.admit(timeout=0) for _ in range(4)] == [1, 2, 3, None]
     complete(committer, (2, 3))
     assert (committer.pending, committer.admit(timeout=0.001)) == (3, None)
@@ -229,7 +229,7 @@ def test_there_is_no_room_at_max_pending_until_the_gap_closes() -> None:
 
 
 def test_a_failing_store_takes_no_room() -> None:
-    committer = CheckpointCommitter(Recorder(failures=1), 0, 0, max_pending=1)
+    committer = Committer(Recorder(failures=1), 0, 0, max_pending=1)
     committer.admit()
     with pytest.raises(StoreFailed):
         complete(committer, (1,))
@@ -238,7 +238,7 @@ def test_a_failing_store_takes_no_room() -> None:
 
 def test_the_oldest_gap_and_its_age_are_visible() -> None:
     clock = Clock()
-    committer = CheckpointCommitter(Recorder(), batch_size=0, interval=0, clock=clock)
+    committer = Committer(Recorder(), batch_size=0, interval=0, clock=clock)
     assert committer.oldest_gap is None
     for _ in range(3):
         committer.admit()
@@ -273,4 +273,4 @@ def test_settings_that_make_no_sense_are_refused(
     batch_size: int, interval: float, max_pending: int, named: str
 ) -> None:
     with pytest.raises(ValueError, match=named):
-        CheckpointCommitter(Recorder(), batch_size, interval, max_pending)
+        Committer(Recorder(), batch_size, interval, max_pending)

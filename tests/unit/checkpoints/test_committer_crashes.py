@@ -14,7 +14,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from milepost.checkpoints import Answer, CheckpointCommitter, CheckpointKey, MemoryCheckpointStore
+from milepost.checkpoints import Answer, CheckpointKey, Committer, MemoryCheckpointStore
 from milepost.records import Position
 
 KEY = CheckpointKey("crashing")
@@ -45,7 +45,7 @@ class World:
 
     def run(self, choice: Iterator[int], crash_after: int | None = None) -> None:
         """One life: handle what is above the checkpoint in the order that `choice` gives."""
-        committer = CheckpointCommitter(self._store_to(), self.batch_size, 0, self.max_pending)
+        committer = Committer(self._store_to(), self.batch_size, 0, self.max_pending)
         unread, in_hand = list(range(self.stored + 1, self.messages + 1)), dict[int, int]()
         events = 0
         while unread or in_hand:
@@ -57,16 +57,14 @@ class World:
             self._handle_one(committer, in_hand, next(choice))
         committer.close()
 
-    def _handle_one(
-        self, committer: CheckpointCommitter, in_hand: dict[int, int], choice: int
-    ) -> None:
+    def _handle_one(self, committer: Committer, in_hand: dict[int, int], choice: int) -> None:
         assert 0 < len(in_hand) <= self.max_pending
         message = sorted(in_hand)[choice % len(in_hand)]
         self.handled.append(message)
         committer.complete(at(message), in_hand.pop(message))
         self.check(committer)
 
-    def check(self, committer: CheckpointCommitter) -> None:
+    def check(self, committer: Committer) -> None:
         assert set(range(1, self.stored + 1)) <= set(self.handled), "a message is skipped"
         contiguous = committer._frontier.sequence - committer._stored_sequence
         assert contiguous < max(self.batch_size, 1), "a store is overdue"

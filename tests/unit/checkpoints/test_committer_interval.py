@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from milepost.checkpoints import CheckpointCommitter
+from milepost.checkpoints import Committer
 from tests.unit.checkpoints.recorder import Clock, Recorder, StoreFailed, at
 from tests.waiting import wait_until
 
@@ -22,9 +22,9 @@ def committing(
     interval: float = SOON,
     batch_size: int = 0,
     clock: Callable[[], float] = time.monotonic,
-) -> Iterator[CheckpointCommitter]:
+) -> Iterator[Committer]:
     """With ten messages admitted; ends without storing."""
-    committer = CheckpointCommitter(store, batch_size, interval, clock=clock)
+    committer = Committer(store, batch_size, interval, clock=clock)
     for _ in range(10):
         committer.admit()
     try:
@@ -127,7 +127,7 @@ def test_a_background_failure_is_tried_again_no_sooner_than_an_interval_later() 
 
 def test_close_stores_and_ends_the_timer() -> None:
     store = Recorder()
-    committer = CheckpointCommitter(store, batch_size=0, interval=NEVER)
+    committer = Committer(store, batch_size=0, interval=NEVER)
     committer.admit()
     committer.complete(at(1), 1)
     timer = committer._timer
@@ -148,14 +148,14 @@ def test_close_makes_up_for_a_store_that_failed_in_the_background() -> None:
 
 
 def test_without_an_interval_there_is_no_timer() -> None:
-    committer = CheckpointCommitter(Recorder(), batch_size=1, interval=0)
+    committer = Committer(Recorder(), batch_size=1, interval=0)
     assert committer._timer.ident is None  # never started
     committer.close()
 
 
-@pytest.mark.parametrize("end", [CheckpointCommitter.close, CheckpointCommitter.abandon])
+@pytest.mark.parametrize("end", [Committer.close, Committer.abandon])
 def test_both_ends_wait_for_a_store_of_the_timer_and_nothing_stores_after(
-    end: Callable[[CheckpointCommitter], None],
+    end: Callable[[Committer], None],
 ) -> None:
     store = Recorder()
     store.gate.clear()
@@ -171,6 +171,6 @@ def test_both_ends_wait_for_a_store_of_the_timer_and_nothing_stores_after(
         ending.join(30)
         assert not committer._timer.is_alive()
         # Closing stores what was contiguous when it came to it, abandoning does not.
-        assert store.stored == ([at(1), at(2)] if end is CheckpointCommitter.close else [at(1)])
+        assert store.stored == ([at(1), at(2)] if end is Committer.close else [at(1)])
         committer.complete(at(3), 3)
         assert store.attempts == len(store.stored)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from milepost.checkpoints import CheckpointCommitter
+from milepost.checkpoints import Committer
 from milepost.errors import CommitterClosed
 from tests.unit.checkpoints.recorder import Recorder, StoreFailed, at
 from tests.waiting import wait_until
@@ -47,11 +47,11 @@ class Running:
 
 
 @contextmanager
-def slow_store(batch_size: int) -> Iterator[tuple[CheckpointCommitter, Recorder, Running]]:
+def slow_store(batch_size: int) -> Iterator[tuple[Committer, Recorder, Running]]:
     """A store that is under way in another thread, of the first message's position."""
     store = Recorder()
     store.gate.clear()
-    committer = CheckpointCommitter(store, batch_size, interval=0)
+    committer = Committer(store, batch_size, interval=0)
     for _ in range(100):
         committer.admit()
     storing = Running(committer.complete, at(1), 1)
@@ -81,7 +81,7 @@ def test_completions_do_not_wait_for_a_slow_store(batch_size: int) -> None:
 def test_what_came_due_during_a_flush_is_stored_by_it() -> None:
     store = Recorder()
     store.gate.clear()
-    committer = CheckpointCommitter(store, batch_size=2, interval=0)
+    committer = Committer(store, batch_size=2, interval=0)
     for _ in range(4):
         committer.admit()
     committer.complete(at(1), 1)
@@ -113,9 +113,9 @@ def test_a_flush_waits_for_the_store_that_is_under_way() -> None:
         assert not store.overlapped
 
 
-@pytest.mark.parametrize("end", [CheckpointCommitter.close, CheckpointCommitter.abandon])
+@pytest.mark.parametrize("end", [Committer.close, Committer.abandon])
 def test_a_store_under_way_is_over_when_the_committer_is(
-    end: Callable[[CheckpointCommitter], None],
+    end: Callable[[Committer], None],
 ) -> None:
     """Closing stores the rest; abandoning does not, and a flush that waits finds it so."""
     with slow_store(batch_size=1) as (committer, store, storing):
@@ -127,7 +127,7 @@ def test_a_store_under_way_is_over_when_the_committer_is(
         store.gate.set()
         for running in (ending, storing, waiting):
             running.join()
-        expected = [at(1), at(2)] if end is CheckpointCommitter.close else [at(1)]
+        expected = [at(1), at(2)] if end is Committer.close else [at(1)]
         assert store.stored == expected
 
 
@@ -144,7 +144,7 @@ def test_a_failed_store_is_raised_to_the_thread_that_stored() -> None:
 
 
 def test_admit_waits_at_max_pending_and_goes_on_when_the_gap_closes() -> None:
-    committer = CheckpointCommitter(Recorder(), batch_size=100, interval=0, max_pending=2)
+    committer = Committer(Recorder(), batch_size=100, interval=0, max_pending=2)
     assert (committer.admit(), committer.admit()) == (1, 2)
     admitting = Running(committer.admit)
     wait_until(lambda: committer._changed._waiters)  # type: ignore[attr-defined]
@@ -155,11 +155,11 @@ def test_admit_waits_at_max_pending_and_goes_on_when_the_gap_closes() -> None:
     assert admitting.result == 3
 
 
-@pytest.mark.parametrize("end", [CheckpointCommitter.close, CheckpointCommitter.abandon])
+@pytest.mark.parametrize("end", [Committer.close, Committer.abandon])
 def test_whoever_waits_for_room_is_told_that_there_will_be_none(
-    end: Callable[[CheckpointCommitter], None],
+    end: Callable[[Committer], None],
 ) -> None:
-    committer = CheckpointCommitter(Recorder(), 0, 0, max_pending=1)
+    committer = Committer(Recorder(), 0, 0, max_pending=1)
     committer.admit()
     admitting = Running(committer.admit)
     wait_until(lambda: committer._changed._waiters)  # type: ignore[attr-defined]
@@ -186,7 +186,7 @@ def test_positions_reach_the_store_one_at_a_time_in_order_and_to_the_end(
 ) -> None:
     threads, each = 8, 2000
     store = Recorder()
-    committer = CheckpointCommitter(store, batch_size, interval, max_pending=500)
+    committer = Committer(store, batch_size, interval, max_pending=500)
     work: SimpleQueue[int] = SimpleQueue()
     workers = [Running(complete_shuffled, committer, work, seed) for seed in range(threads)]
     for _ in range(threads * each):
@@ -206,7 +206,7 @@ def test_positions_reach_the_store_one_at_a_time_in_order_and_to_the_end(
     assert store.stored == sorted(set(store.stored))
 
 
-def complete_shuffled(committer: CheckpointCommitter, work: SimpleQueue[int], seed: int) -> None:
+def complete_shuffled(committer: Committer, work: SimpleQueue[int], seed: int) -> None:
     """Keeps up to ten messages in hand and completes them in any order, some of them twice."""
     random, in_hand, is_over = Random(seed), list[int](), False
     while in_hand or not is_over:

@@ -33,9 +33,9 @@ class Model(Checkpointing):
         return requested
 
 
-def message(position: int, *, replaying: bool = False) -> RecordedMessage:
+def message(position: int, *, type_: str = "Counted", replaying: bool = False) -> RecordedMessage:
     now = datetime.now(UTC)
-    return RecordedMessage("Counted", None, Position(0, position), now, replaying=replaying)
+    return RecordedMessage(type_, None, Position(0, position), now, replaying=replaying)
 
 
 def definition(handler: Any, delivery: Delivery = "exactly_once", **given: Any) -> Definition:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from milepost.checkpoints import CheckpointCommitter
+from milepost.checkpoints import Committer
 from milepost.db import translated
 from milepost.processors.deliver.attempts import Failure, handler_failed
 from milepost.processors.deliver.sequential import Delivery
@@ -83,12 +83,12 @@ class ConcurrentDelivery(Delivery):
     _changed: threading.Condition = field(default_factory=threading.Condition, init=False)
     _failure: BaseException | None = field(default=None, init=False)
     _is_closed: bool = field(default=False, init=False)
-    committer: CheckpointCommitter = field(init=False)
+    committer: Committer = field(init=False)
     _threads: list[threading.Thread] = field(init=False)
 
     def __post_init__(self) -> None:
         Delivery.__post_init__(self)
-        self.committer = CheckpointCommitter(
+        self.committer = Committer(
             self._store,
             batch_size=self.options.checkpoint_every,
             interval=self.options.checkpoint_seconds,

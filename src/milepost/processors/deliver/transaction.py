@@ -30,6 +30,7 @@ from milepost.db import Statement, one, plain, plain_async, translated
 from milepost.errors import TransactionEnded, describe
 from milepost.handlers import refuse_broken, refuse_unfinished
 from milepost.log import refuse_unreadable
+from milepost.processors.by_type import runs
 from milepost.processors.handler_call import NOTHING, Supply
 from milepost.steps import drive, drive_async
 
@@ -285,8 +286,18 @@ def calls(
 def invocations(
     handlers: tuple[Handling, ...], arguments: Arguments
 ) -> Iterator[tuple[Handling, Arguments]]:
-    """All handlers, in order, each with the messages that it is to see."""
+    """All handlers, in order, each with the messages that it is to see. Those by type are called
+    together, in the place of the first of them."""
+    by_type = tuple(each for each in handlers if each.types is not None)
     for handling in handlers:
+        if handling.types is None:
+            yield from _seen((handling, arguments))
+        elif handling is by_type[0]:
+            yield from _seen(*runs(by_type, arguments))
+
+
+def _seen(*called: tuple[Handling, Arguments]) -> Iterator[tuple[Handling, Arguments]]:
+    for handling, arguments in called:
         if (seen := handling.seen_of(arguments)) is not None:
             yield handling, seen
 

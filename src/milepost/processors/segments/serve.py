@@ -14,7 +14,8 @@ from milepost.errors import SegmentsGivenBack, describe
 from milepost.log import Batch, Horizon, Selection, read_batch
 from milepost.processors.deliver.transaction import Conflict
 from milepost.processors.segments.claimed_segment import Phase
-from milepost.processors.segments.work import Abandoned, ClaimOver
+from milepost.processors.segments.work import Abandoned
+from milepost.processors.self_checkpointing.participants import ClaimOver
 from milepost.runtime import Stopping
 
 if TYPE_CHECKING:

@@ -23,15 +23,11 @@ if TYPE_CHECKING:
     from milepost.log import Batch
     from milepost.processors.definition import Definition
     from milepost.processors.deliver.attempts import Failure
+    from milepost.processors.listeners import Listeners
     from milepost.processors.segments.claims import Claim
     from milepost.processors.segments.pool import ThreadLeases
     from milepost.records import Position, RecordedMessage, Segment
     from milepost.runtime import Timing
-
-
-class ClaimOver(Exception):
-    """The claim is lost, or its time is over by the clock of this process: nothing that may write
-    is called for it any more."""
 
 
 class Abandoned(Exception):
@@ -67,6 +63,7 @@ class SegmentWork:
     wake: Callable[[], None]  # asks for `tend`, from any thread
     holds: Callable[[], bool] = lambda: True  # whether the claim still does; from any thread
     has_progressed: bool = field(default=False, init=False)  # something was made durable
+    listeners: Listeners | None = field(default=None, kw_only=True)
     checkpoint: Position = field(init=False)
     _floors: list[Floor] = field(init=False)
     _replay: Replay | None = field(default=None, init=False)  # until it is loaded
@@ -78,8 +75,10 @@ class SegmentWork:
         self._floors = list(self.claim.floors)
         self._parking = self.surroundings.parking()
 
-    def claimed(self, leases: ThreadLeases) -> None:
+    def claimed(self, leases: ThreadLeases) -> None:  # noqa: ARG002 - of the work's shape
         """Before the first message. What it raises gives the claim back."""
+        if self.listeners is not None:
+            self.listeners.claimed(self.segment)
 
     def deliver(self, batch: Batch, leases: ThreadLeases) -> None:
         """Handle what was not handled before a merge."""
@@ -128,13 +127,15 @@ class SegmentWork:
     def flush(self) -> None:
         """From any thread: let the checkpoint come to where the handlers are."""
 
-    def released(self, leases: ThreadLeases) -> None:
+    def released(self, leases: ThreadLeases) -> None:  # noqa: ARG002
         """Before the claim is given back; nothing is in flight."""
+        if self.listeners is not None:
+            self.listeners.released(self.segment, self.checkpoint)
 
     def lost(self, leases: ThreadLeases | None) -> str | None:  # noqa: ARG002 - some need it
         """Instead of `released`, where the claim is gone or the segment was abandoned; without
         leases where the server is gone. What failed, if anything did."""
-        return None
+        return None if self.listeners is None else self.listeners.lost(self.segment)
 
     @property
     def segment(self) -> Segment:

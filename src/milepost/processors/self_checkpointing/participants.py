@@ -18,7 +18,6 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from milepost.errors import describe
-from milepost.processors.segments.work import ClaimOver
 from milepost.processors.self_checkpointing.reconcile import (
     LATEST,
     Report,
@@ -40,6 +39,11 @@ log = logging.getLogger("milepost.processors")
 
 Callback: TypeAlias = "Callable[[Checkpointing], Any]"
 Holds: TypeAlias = "Callable[[], bool]"
+
+
+class ClaimOver(Exception):
+    """The claim is lost, or its time is over by the clock of this process: nothing that may write
+    is called for it any more."""
 
 
 class NotDurable(Exception):

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from milepost.handlers import layers_of, refuse_arguments
+from milepost.processors.listeners import SegmentListener
 from milepost.processors.self_checkpointing.api import CALLBACKS, Checkpointing
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ def participant_of(handler: Handler) -> Checkpointing | None:
             return layer
         around.append(layer)
     for each in around:
-        _refuse_ignored(each, each)
+        if not isinstance(each, SegmentListener):
+            _refuse_ignored(each, each)
     return None
 
 
@@ -46,7 +48,8 @@ def _refuse_ignored(layer: object, looked_at: object) -> None:
     if ignored := [name for name in CALLBACKS if hasattr(looked_at, name)]:
         raise TypeError(
             f"{layer!r} has {', '.join(ignored)}, which would never be called: let its class "
-            "inherit milepost.Checkpointing."
+            "inherit milepost.Checkpointing, if it decides when its work is durable, or else "
+            "milepost.SegmentListener."
         )
 
 

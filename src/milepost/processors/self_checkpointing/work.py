@@ -22,9 +22,10 @@ from milepost.processors.deliver.at_least_once import finish
 from milepost.processors.deliver.attempts import Failure, handler_failed
 from milepost.processors.deliver.transaction import calls, invocations
 from milepost.processors.handler_call import Supply
-from milepost.processors.segments.work import Abandoned, ClaimOver, SegmentWork, Surroundings
+from milepost.processors.listeners import listeners_of
+from milepost.processors.segments.work import Abandoned, SegmentWork, Surroundings
 from milepost.processors.self_checkpointing.api import Trigger, end, taken
-from milepost.processors.self_checkpointing.participants import NotDurable, Participants
+from milepost.processors.self_checkpointing.participants import ClaimOver, NotDurable, Participants
 from milepost.processors.self_checkpointing.reconcile import advanced, lowest, within
 from milepost.records import Position, RawMessage
 
@@ -50,19 +51,21 @@ class SelfCheckpointingWork(SegmentWork):
         SegmentWork.__post_init__(self)
         self.consumed = self.claim.position
 
-    def claimed(self, leases: ThreadLeases) -> None:  # noqa: ARG002 - of the work's shape
+    def claimed(self, leases: ThreadLeases) -> None:
         claim = self.claim
+        SegmentWork.claimed(self, leases)
         self.trigger = Trigger(self.segment, self.wake, claim.epoch, claim.position, self.holds)
         try:
             self.participants.claimed(self.segment, self.trigger)
         except NotDurable as error:
             raise Abandoned(f"claiming it failed: {error}") from error
 
-    def lost(self, leases: ThreadLeases | None) -> str | None:  # noqa: ARG002
-        if self.trigger is None:
-            return None
-        end(self.trigger)
-        return self.participants.lost(self.segment)
+    def lost(self, leases: ThreadLeases | None) -> str | None:
+        problem = None
+        if self.trigger is not None:
+            end(self.trigger)
+            problem = self.participants.lost(self.segment)
+        return problem or SegmentWork.lost(self, leases)
 
     def supply(self) -> Supply:
         return Supply(self.segment, self.trigger)
@@ -134,10 +137,11 @@ class AutoWork(SelfCheckpointingWork):
         if self.trigger is not None:
             taken(self.trigger)
 
-    def released(self, leases: ThreadLeases) -> None:  # noqa: ARG002
+    def released(self, leases: ThreadLeases) -> None:
         """Nothing is stored: beyond the checkpoint lies at most what the ordinary handlers have
         not done."""
         self.final_reports()
+        SegmentWork.released(self, leases)
 
 
 @dataclass(slots=True)
@@ -203,6 +207,7 @@ class DeferredWork(SelfCheckpointingWork):
     def released(self, leases: ThreadLeases) -> None:
         """Nobody can be asked again, so the lowest report is what counts."""
         self._store(lowest(self.final_reports()), leases)
+        SegmentWork.released(self, leases)
 
     @property
     def _has_news(self) -> bool:
@@ -224,13 +229,21 @@ def work_of(
 ) -> Callable[[Claim], SegmentWork]:
     """What makes the work of a claim, for one instance."""
     definition = surroundings.definition
+    told = listeners_of(definition, loop)
     if definition.mode is None or loop is None:
-        return lambda c: SegmentWork(surroundings, c, partial(wake, c), partial(holds, c))
+        return lambda c: SegmentWork(
+            surroundings, c, partial(wake, c), partial(holds, c), listeners=told()
+        )
     kind = AutoWork if definition.mode == "auto" else DeferredWork
     timeout = definition.options.durability_timeout
     participants = Participants(definition.participants, loop, timeout)
     return lambda c: kind(
-        surroundings, c, partial(wake, c), partial(holds, c), participants=participants
+        surroundings,
+        c,
+        partial(wake, c),
+        partial(holds, c),
+        participants=participants,
+        listeners=told(),
     )
 
 

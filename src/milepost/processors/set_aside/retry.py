@@ -19,6 +19,7 @@ from psycopg.rows import tuple_row
 
 from milepost import db, sql
 from milepost.checkpoints import Answer
+from milepost.errors import NoHandler
 from milepost.log import careful_message, undecoded
 from milepost.processors.deliver.attempts import Failure
 from milepost.processors.deliver.transaction import Conflict, GuardFailed
@@ -103,6 +104,10 @@ class Retrying:
         return outcome is Answer.STORED
 
     def _apply(self, found: Letter, guard: Statement) -> Failure | Answer:
+        definition, type_ = self.around.definition, found.message.type
+        if definition.ordinary and not definition.handles(type_):
+            # In the log such a message passes. A letter that an operator asks for must not vanish.
+            return Failure(found.message, NoHandler(definition.options.name, type_), 1)
         try:
             answer = self.effects.apply([found.message], guard)
         except Conflict as conflict:

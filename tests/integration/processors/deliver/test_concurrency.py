@@ -13,7 +13,7 @@ from typing import Unpack
 import pytest
 
 from milepost import Message, Milepost, Position, RecordedMessage, Retry
-from milepost.checkpoints import CheckpointCommitter
+from milepost.checkpoints import Committer
 from milepost.db import Connection
 from milepost.errors import HandlerFailed
 from milepost.handlers import Handler
@@ -128,15 +128,15 @@ def test_a_stuck_message_holds_back_what_may_be_pending(
 def watch_refusals(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Set once a message has waited for room in vain."""
     refused = threading.Event()
-    admit = CheckpointCommitter.admit
+    admit = Committer.admit
 
-    def watched(self: CheckpointCommitter, timeout: float | None = None) -> int | None:
+    def watched(self: Committer, timeout: float | None = None) -> int | None:
         sequence = admit(self, timeout)
         if sequence is None:
             refused.set()
         return sequence
 
-    monkeypatch.setattr(CheckpointCommitter, "admit", watched)
+    monkeypatch.setattr(Committer, "admit", watched)
     return refused
 
 

@@ -42,7 +42,7 @@ class Moody:
 
 def set_aside_one(mp: Milepost, put: Put, handler: object) -> list[Position]:
     positions = put(3)
-    mp.processor("moody", retry=NEVER_AGAIN, on_failure="skip")(handler)  # type: ignore[arg-type]
+    mp.processor("moody", retry=NEVER_AGAIN, on_failure="skip")(handler)
     mp.processors["moody"].run(until="caught_up")
     return positions
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from milepost import Checkpointing, Position, Segment
-from milepost.processors.segments.work import ClaimOver
-from milepost.processors.self_checkpointing.participants import Participants
+from milepost.processors.self_checkpointing.participants import ClaimOver, Participants
 from milepost.runtime import EventLoop
 
 SEGMENT = Segment(0, 0)
