@@ -72,11 +72,6 @@ def listener_of(handler: Any) -> Listener | None:
     owner = next((each for each in layers_of(handler) if isinstance(each, SegmentListener)), None)
     if owner is None:
         return None
-    if isinstance(owner, Checkpointing):
-        raise TypeError(
-            f"{type(owner).__name__} is Checkpointing, which has these callbacks, with other "
-            "parameters. Remove SegmentListener."
-        )
     found = {name for name in dir(type(owner)) if name.startswith(_PREFIX)}
     if unknown := sorted(found.difference(EVENTS)):
         raise TypeError(

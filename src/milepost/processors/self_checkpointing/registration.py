@@ -26,6 +26,7 @@ def participant_of(handler: Handler) -> Checkpointing | None:
             for each in around:
                 # Of its class: what it passes on by __getattr__ are the participant's callbacks.
                 _refuse_ignored(each, type(each))
+            _refuse_both(layer)
             refuse_unfit_callbacks(layer)
             return layer
         around.append(layer)
@@ -33,6 +34,14 @@ def participant_of(handler: Handler) -> Checkpointing | None:
         if not isinstance(each, SegmentListener):
             _refuse_ignored(each, each)
     return None
+
+
+def _refuse_both(participant: Checkpointing) -> None:
+    if isinstance(participant, SegmentListener):
+        raise TypeError(
+            f"{type(participant).__name__} is Checkpointing, which has the callbacks of "
+            "SegmentListener, with other parameters. Remove SegmentListener."
+        )
 
 
 def refuse_unfit_callbacks(participant: Checkpointing) -> None:

@@ -17,6 +17,7 @@ from milepost.processors import Processor
 from milepost.processors.segments import operations
 from milepost.processors.self_checkpointing import participants
 from milepost.processors.self_checkpointing.reconcile import Report
+from milepost.runtime import Timing
 from tests.integration.processors.conftest import Put
 from tests.integration.processors.running import Effects, leave_all, running
 from tests.integration.processors.segments.claiming import outlast_the_claims
@@ -339,10 +340,12 @@ def test_after_the_run_there_is_no_loop_to_tell_a_coroutine_function_on(
     assert "Event loop is closed" in caplog.text
 
 
+@pytest.mark.parametrize("timing", [Timing(beat_seconds=5.0)])
 def test_what_fails_in_being_told_is_logged_and_shown(
-    mp: Milepost, put: Put, conn: Connection, gate: threading.Event,
-    caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
+    mp: Milepost, conn: Connection, gate: threading.Event, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Until the next attempt, which comes some beats later, and fails in another way."""
+
     class Stubborn(Model):
         def on_segment_claimed(self, segment: Segment, trigger: Trigger) -> None:
             super().on_segment_claimed(segment, trigger)
