@@ -223,3 +223,36 @@ def test_beside_handlers_that_checkpoint_themselves(
     assert effects.count() == (20 if has_ordinary else 0)
     assert len(calls.segments) == 2
     assert all(calls.of(segment) == ["claimed", "released"] for segment in calls.segments)
+
+
+@pytest.mark.parametrize("timing", [Timing(beat_seconds=5.0)])
+def test_a_listener_that_hangs_at_a_claim_keeps_neither_its_segment_nor_the_run(
+    mp: Milepost, put: Put, conn: Connection, effects: Effects
+) -> None:
+    """A claim has a time limit, as every callback has; the next attempt is some beats later. Once
+    the listener returns, it is told that the segment was lost, and may claim it again."""
+    is_free, calls = Event(), Calls()
+
+    class HangingAtFirst(Cached):
+        def on_segment_claimed(self, segment: Segment) -> None:
+            calls.note("claimed", segment)
+            assert is_free.wait(60)
+            super().on_segment_claimed(segment)
+
+    positions = put(20)
+    hanging = HangingAtFirst()
+    processor = mp.processor(NAME, segments=1, durability_timeout=0.3)(hanging)
+    with running(processor):
+        wait_until(lambda: "HangingAtFirst did not answer within 0.3 s" in str(shown(conn)))
+    assert conn.execute("select owner from milepost.segments").fetchall() == [(None,)]
+    assert effects.positions() == []
+    is_free.set()
+    wait_until(lambda: hanging.calls.names == ["claimed", "lost"])
+    processor.run(until="caught_up")
+    assert effects.positions() == positions
+    assert hanging.calls.names[2:] == ["claimed", "handled", "released"]
+
+
+def shown(conn: Connection) -> list[Any]:
+    """What the processors' list shows."""
+    return conn.execute("select last_error from milepost.processors").fetchall()
