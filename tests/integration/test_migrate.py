@@ -54,6 +54,12 @@ def test_the_numbers_of_the_migrations_have_no_gap() -> None:
     assert [number for number, _ in KNOWN] == list(range(1, LAST + 1))
 
 
+def test_functions_are_taken_away_only_in_the_step_that_creates_the_new_ones() -> None:
+    """That is the last one. Between two steps, code that runs meanwhile would find neither."""
+    newer = (m for m in sql.migrations() if m.number > sql.OLDEST_CODE)
+    assert [m.number for m in newer if "drop function" in m.text] == [LAST]
+
+
 def test_append_order_is_the_default(empty: Connection) -> None:
     migrate.migrate(empty)
     assert empty.execute("select log_order from milepost.log").fetchall() == [("append",)]

@@ -1,6 +1,8 @@
 -- These functions have more arguments now; calls with the former ones find them through defaults. A
 -- step of its own, because the functions are replaced in the last one: it must lock no table that an
--- earlier step locks, and the former functions must be there until then.
+-- earlier step locks, and the former functions must be there until then. So this must be the last
+-- migration of its release: between it and the functions, old code would find none of them
+-- (tests/integration/upgrade).
 
 drop function if exists {schema}.put_bytes(
   text, bytea, timestamptz, integer, integer, text, bytea, interval
@@ -32,7 +34,7 @@ drop function if exists {schema}.put_many(
 drop function if exists {schema}.set_channel(text, integer, interval, integer, boolean);
 
 -- Those that workers of the previous release call all the time are renamed, as in
--- 0014_fixed_takes.sql. The next release drops what ends in _before_17, and the type job_of_before.
+-- 0014_fixed_takes.sql. The next release drops what ends in _before_19, and the type job_of_before.
 do $do$
 declare
   found record;
@@ -47,7 +49,7 @@ begin
       )
     )
   loop
-    execute format('alter function %s rename to %I', found.signature, found.name || '_before_17');
+    execute format('alter function %s rename to %I', found.signature, found.name || '_before_19');
   end loop;
   if not exists (
     select from pg_proc as p where p.prorettype = '{schema}.job_of_before'::regtype
