@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -218,6 +219,43 @@ def test_a_pipeline_is_replaced_while_messages_are_written(
         found = conn.execute("select n, seen from counted order by n").fetchall()
         assert found == [(n, 1) for n in range(count)]
     check_for_trouble([program for program in fleet.programs if program is not old])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "take(n)",  # of no channel: whom it calls in turn is planned later
+        "take_from(array['emails'], n)",
+        "heartbeat(array[n], array[1], interval '1 minute')",
+        "give_back(array[n], array[1])",
+    ],
+)
+def test_a_call_that_was_planned_before_the_upgrade_still_finds_its_function(
+    call: str, empty_database: str, old_source: Path, tmp_path: Path
+) -> None:
+    """A worker's statement knows its functions from the moment in which it was planned."""
+    with (
+        fleet_of(empty_database, tmp_path, old_source) as fleet,
+        db.connect(empty_database) as keeper,
+        db.connect(empty_database) as worker,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        fleet.migrate("old")
+        keeper.execute("select pg_advisory_lock(1)")
+        waited = "(select 1 as n from pg_advisory_lock(1) offset 0)"
+        statement = f"select answer.* from {waited} as waited, milepost.{call} as answer"  # noqa: S608
+        answer = pool.submit(lambda: worker.execute(statement.encode()).fetchall())
+        try:
+            wait_until(lambda: is_waiting_for_lock(keeper, worker))
+            fleet.migrate("new")
+        finally:
+            keeper.execute("select pg_advisory_unlock(1)")
+        answer.result(PATIENCE_SECONDS)
+
+
+def is_waiting_for_lock(conn: Connection, other: Connection) -> bool:
+    query = "select wait_event = 'advisory' from pg_stat_activity where pid = %s"
+    return bool(db.one(conn.execute(query, [other.info.backend_pid]).fetchone())[0])
 
 
 def counted(conn: Connection) -> int:

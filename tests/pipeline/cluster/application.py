@@ -79,7 +79,8 @@ class Application:
     def orders(self, messages: DataFrame) -> DataFrame:
         """Those before the gate are heavy: what has come so far is staged while the task waits."""
         position, gate = f.col("position"), self.gate
-        is_heavy = position.between(gate.position - HEAVY_POSITIONS, gate.position)
+        # Not the last one of the partition before: its task would count as one that waits.
+        is_heavy = (position > gate.position - HEAVY_POSITIONS) & (position <= gate.position)
         padding = f.when(is_heavy, f.repeat(f.lit("x"), HEAVY_BYTES))
         return messages.select(position, gate.through(position, padding, SEEN).alias("padding"))
 

@@ -34,8 +34,11 @@ class Daemon:
         return [pid for pid, line in running_processes() if word in line and self._has(pid)]
 
     def wait_until(self, condition: Callable[[], object]) -> None:
-        """Waits for what it is to bring about; if it ends first, its log says why."""
-        wait_until(lambda: condition() or not self.is_running(), PATIENCE_SECONDS, LOOK_SECONDS)
+        """Waits for what it is to bring about; if it does not, its log says why."""
+        try:
+            wait_until(lambda: condition() or not self.is_running(), PATIENCE_SECONDS, LOOK_SECONDS)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.log.read_text()}") from None
         assert condition(), f"ended with {self.process.poll()}:\n{self.log.read_text()}"
 
     def wait_to_say(self, pattern: str) -> str:

@@ -31,17 +31,26 @@ begin
   );
   for found in
     select
-      p.oid::regprocedure as signature, p.proname as name, pg_get_functiondef(p.oid) as definition
+      p.oid as id, p.oid::regprocedure as signature, p.proname as name, p.prosrc as body,
+      pg_get_functiondef(p.oid) as definition,
+      replace(
+        regexp_replace(p.prosrc, 'select \*(\s+from)', 'select ' || columns || '\1', 'g'),
+        'returning j.*', 'returning j.' || replace(columns, ', ', ', j.')
+      ) as fixed_body
     from pg_proc as p
     where p.pronamespace = '{schema}'::regnamespace and p.proretset
       and p.prorettype = '{schema}.jobs'::regtype
   loop
     execute format('alter function %s rename to %I', found.signature, found.name || '_before_14');
     execute replace(
+      pg_get_functiondef(found.id), found.body,
+      regexp_replace(found.fixed_body, '\m' || found.name || '\.', found.name || '_before_14.', 'g')
+    );
+    execute replace(
       regexp_replace(
         found.definition, 'RETURNS SETOF \S+', 'RETURNS SETOF {schema}.job_of_before'
       ),
-      'returning j.*', 'returning j.' || replace(columns, ', ', ', j.')
+      found.body, found.fixed_body
     );
   end loop;
 end;

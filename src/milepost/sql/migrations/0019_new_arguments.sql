@@ -40,7 +40,9 @@ declare
   found record;
 begin
   for found in
-    select p.oid::regprocedure as signature, p.proname as name from pg_proc as p
+    select
+      p.oid as id, p.oid::regprocedure as signature, p.proname as name, p.prosrc as body
+    from pg_proc as p
     where p.pronamespace = '{schema}'::regnamespace and (
       p.prorettype = '{schema}.job_of_before'::regtype
       or p.oid in (
@@ -50,6 +52,10 @@ begin
     )
   loop
     execute format('alter function %s rename to %I', found.signature, found.name || '_before_19');
+    execute replace(
+      pg_get_functiondef(found.id), found.body,
+      regexp_replace(found.body, '\m' || found.name || '\.', found.name || '_before_19.', 'g')
+    );
   end loop;
   if not exists (
     select from pg_proc as p where p.prorettype = '{schema}.job_of_before'::regtype
