@@ -4175,7 +4175,10 @@ begin
     select *
     from "milepost".take_from(
       names, take.max_count, take.lock_for, priorities, run_ats, ids, take.is_durable, take.is_ahead
-    );
+    ) as taken
+    order by
+      -- The rotation comes back to the first names behind the last ones.
+      taken.channel < names[1] collate "C", taken.channel, taken.priority, taken.run_at, taken.id;
     exit when found or not is_prefix;
     start := names[cardinality(names)];
   end loop;
@@ -4382,26 +4385,19 @@ begin
         then p.id = (select first.id from picked as first limit 1)
         else not p.is_suspect
       end
-  ),
-  taken as (
-    update "milepost".jobs as j
-    set status = 'running',
-      is_begun = not take_from.is_ahead,
-      is_begin_awaited = take_from.is_ahead and rated is not null and j.channel = any(rated),
-      attempt = j.attempt + 1,
-      token = new_token,
-      taken = nextval('"milepost".jobs_taken_seq'),
-      locked_until = clock_timestamp() + take_from.lock_for
-    -- Not as a join: a planner that believes that the table is empty would read the whole index of
-    -- ids, with the dead entries that an old snapshot keeps.
-    where j.id = any(array(select chosen.id from chosen))
-    returning j.*
   )
-  select * from taken
-  order by
-    -- The rotation comes back to the first names behind the last ones.
-    taken.channel < take_from.channels[1] collate "C", taken.channel, taken.priority, taken.run_at,
-    taken.id;
+  update "milepost".jobs as j
+  set status = 'running',
+    is_begun = not take_from.is_ahead,
+    is_begin_awaited = take_from.is_ahead and rated is not null and j.channel = any(rated),
+    attempt = j.attempt + 1,
+    token = new_token,
+    taken = nextval('"milepost".jobs_taken_seq'),
+    locked_until = clock_timestamp() + take_from.lock_for
+  -- Not as a join: a planner that believes that the table is empty would read the whole index of
+  -- ids, with the dead entries that an old snapshot keeps.
+  where j.id = any(array(select chosen.id from chosen))
+  returning j.*;
   -- Set here, where it is known: a round without a job may be followed by one with limits.
   if found and new_token is not null and not is_limited then
     done := set_config('synchronous_commit', 'off', true);

@@ -48,6 +48,22 @@ def test_run_until_caught_up_handles_everything_and_ends(
     assert processor.caught_up()
 
 
+@pytest.mark.parametrize("segments", [None, 2])
+def test_messages_that_come_while_it_catches_up_are_handled_too(
+    mp: Milepost, effects: Effects, put: Put, segments: int | None
+) -> None:
+    late: list[Position] = []
+
+    def handle(messages: list[RecordedMessage], tx: Connection) -> None:
+        leave_all(messages, tx)
+        if not late:
+            late.extend(put(15))
+
+    positions = put(30)
+    mp.processor("ending", batch_size=20, segments=segments)(handle).run(until="caught_up")
+    assert sorted(effects.positions()) == [*positions, *late]
+
+
 def test_waiting_for_a_position_is_reading_ones_own_writes(
     mp: Milepost, effects: Effects, put: Put
 ) -> None:

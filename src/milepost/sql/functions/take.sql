@@ -1,11 +1,11 @@
 -- Take up to `max_count` jobs for `lock_for` from the channels that match `pattern` (a name, or a
 -- prefix and a star), in rotation: starting with the channel after `after` in the order of names.
 -- Pass the last channel of the previous result. Every job has an attempt, which must be named to
--- change the job, and, if the take is not durable, also a token: see take_from(), also for `is_ahead`. An empty result
--- may be wrong under contention: call it again later. Call it in its own transaction: until the
--- commit, no other session takes from the limited channels among them. `max_channels`: each of them
--- gives an equal share, so fewer channels are cheaper, and more channels give more jobs if each has
--- few.
+-- change the job, and, if the take is not durable, also a token: see take_from(), also for
+-- `is_ahead`. An empty result may be wrong under contention: call it again later. Call it in its own
+-- transaction: until the commit, no other session takes from the limited channels among them.
+-- `max_channels`: each of them gives an equal share, so fewer channels are cheaper, and more channels
+-- give more jobs if each has few.
 --
 -- The limits of a channel hold across all workers because a session that releases its jobs holds
 -- the lock on its row, and counts the running jobs with a snapshot that is newer than the lock.
@@ -48,7 +48,10 @@ begin
     select *
     from {schema}.take_from(
       names, take.max_count, take.lock_for, priorities, run_ats, ids, take.is_durable, take.is_ahead
-    );
+    ) as taken
+    order by
+      -- The rotation comes back to the first names behind the last ones.
+      taken.channel < names[1] collate "C", taken.channel, taken.priority, taken.run_at, taken.id;
     exit when found or not is_prefix;
     start := names[cardinality(names)];
   end loop;

@@ -1,8 +1,9 @@
 -- Take up to `max_count` jobs from these channels, an equal share from each, in this order, which is
--- that of their names from the first one on. See take(). `head_*` is the place of a job in each
+-- that of their names from the first one on. See take(). The rows come in no particular order: the
+-- caller sorts the columns that it needs, which is cheaper. `head_*` is the place of a job in each
 -- channel: what is before it is not read, nor are the dead index entries there that an old snapshot
--- keeps. With `looks_before`, more urgent jobs
--- than that one (with a lower priority) are read too: for a caller that remembers places.
+-- keeps. With `looks_before`, more urgent jobs than that one (with a lower priority) are read too:
+-- for a caller that remembers places.
 --
 -- A take that is not durable does not wait for the disk: a crash of the server may undo it, and
 -- then its jobs are ready again. So they get a token in addition to the attempt, because the next
@@ -230,26 +231,19 @@ begin
         then p.id = (select first.id from picked as first limit 1)
         else not p.is_suspect
       end
-  ),
-  taken as (
-    update {schema}.jobs as j
-    set status = 'running',
-      is_begun = not take_from.is_ahead,
-      is_begin_awaited = take_from.is_ahead and rated is not null and j.channel = any(rated),
-      attempt = j.attempt + 1,
-      token = new_token,
-      taken = nextval('{schema}.jobs_taken_seq'),
-      locked_until = clock_timestamp() + take_from.lock_for
-    -- Not as a join: a planner that believes that the table is empty would read the whole index of
-    -- ids, with the dead entries that an old snapshot keeps.
-    where j.id = any(array(select chosen.id from chosen))
-    returning j.*
   )
-  select * from taken
-  order by
-    -- The rotation comes back to the first names behind the last ones.
-    taken.channel < take_from.channels[1] collate "C", taken.channel, taken.priority, taken.run_at,
-    taken.id;
+  update {schema}.jobs as j
+  set status = 'running',
+    is_begun = not take_from.is_ahead,
+    is_begin_awaited = take_from.is_ahead and rated is not null and j.channel = any(rated),
+    attempt = j.attempt + 1,
+    token = new_token,
+    taken = nextval('{schema}.jobs_taken_seq'),
+    locked_until = clock_timestamp() + take_from.lock_for
+  -- Not as a join: a planner that believes that the table is empty would read the whole index of
+  -- ids, with the dead entries that an old snapshot keeps.
+  where j.id = any(array(select chosen.id from chosen))
+  returning j.*;
   -- Set here, where it is known: a round without a job may be followed by one with limits.
   if found and new_token is not null and not is_limited then
     done := set_config('synchronous_commit', 'off', true);

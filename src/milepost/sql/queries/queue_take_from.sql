@@ -9,5 +9,7 @@ from (select case when %(with_duties)s then {schema}.queue_duties() end) as duti
 cross join {schema}.take_from(
   %(channels)b::text[], %(max_count)s, make_interval(secs => %(lock_seconds)s),
   %(priorities)b::smallint[], %(run_ats)b::timestamptz[], %(ids)b::bigint[], %(is_durable)s,
-  %(is_ahead)s,   looks_before => true
+  %(is_ahead)s, looks_before => true
 )
+-- The rotation comes back to the first names behind the last ones.
+order by channel < (%(channels)b::text[])[1] collate "C", channel, priority, run_at, id

@@ -10,3 +10,4 @@ cross join {schema}.take_from(
   array[%(channel)s::text], %(max_count)s, make_interval(secs => %(lock_seconds)s),
   is_durable => %(is_durable)s, is_ahead => %(is_ahead)s
 )
+order by priority, run_at, id
