@@ -21,15 +21,20 @@ from examples import balances
 
 from milepost import FileStore, Milepost
 from milepost.processors.self_checkpointing.file_store import FileName
+from tests.integration.examples.moments import (
+    BEFORE_HANDLING,
+    BEFORE_SAVING,
+    WENT_ON,
+    WHILE_SAVING,
+)
 
 CLAIM_SECONDS = 1.0
 SAVE_SECONDS = 0.05
-WENT_ON = "went-on"
 # What is called at that moment; each only with deposits that are not saved yet.
-MOMENTS: dict[str, tuple[Any, str]] = {
-    "before-handling": (balances.Balances, "__call__"),
-    "before-saving": (FileStore, "save"),
-    "while-saving": (Path, "replace"),
+CALLS: dict[str, tuple[Any, str]] = {
+    BEFORE_HANDLING: (balances.Balances, "__call__"),
+    BEFORE_SAVING: (FileStore, "save"),
+    WHILE_SAVING: (Path, "replace"),
 }
 
 
@@ -45,7 +50,7 @@ def application() -> Milepost:
 
 
 def freeze_once(moment: str) -> None:
-    owner, name = MOMENTS[moment]
+    owner, name = CALLS[moment]
     real: Callable[..., Any] = getattr(owner, name)
     is_saving = has_frozen = False
 
@@ -56,7 +61,7 @@ def freeze_once(moment: str) -> None:
 
     def freezing(*arguments: Any, **named: Any) -> Any:
         nonlocal has_frozen
-        if has_frozen or (moment == "while-saving" and not is_saving):
+        if has_frozen or (moment == WHILE_SAVING and not is_saving):
             return real(*arguments, **named)
         has_frozen = True
         # To this thread, which then stops here. One to the process may be delivered to another
@@ -68,7 +73,7 @@ def freeze_once(moment: str) -> None:
             Path(WENT_ON).touch()
 
     real_save = FileStore.save
-    if moment == "while-saving":
+    if moment == WHILE_SAVING:
         FileStore.save = save  # type: ignore[method-assign,assignment]
     setattr(owner, name, freezing)
 
@@ -83,7 +88,7 @@ def take_the_fence_out() -> None:
 
 def main(moment: str, *how: str) -> None:
     mp = application()
-    if moment in MOMENTS:
+    if moment in CALLS:
         freeze_once(moment)
     if "unfenced" in how:
         take_the_fence_out()

@@ -19,7 +19,7 @@ from threading import Event
 import pytest
 
 from milepost import FileStore, Milepost, db
-from tests.integration.examples.freezing import MOMENTS, WENT_ON
+from tests.integration.examples.moments import MOMENTS, WENT_ON
 from tests.integration.examples.running import Place, output_of
 from tests.waiting import wait_until
 
