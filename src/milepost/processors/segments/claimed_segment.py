@@ -4,6 +4,8 @@
        |                  |                  |
        +-------lose-------+-------lose-------+--> LOST --> dropped
 
+One that is just beginning goes from CLAIMED to LEAVING.
+
 A pool thread serves it in every phase: it begins a claimed segment, handles the messages of a
 working one, gives back a leaving one and drops a lost one. Every transition is a method here.
 """
@@ -51,6 +53,7 @@ class ClaimedSegment:
     is_woken: bool = field(default=False, init=False)  # its work asked for attention
     is_flushing: bool = field(default=False, init=False)
     _advanced_at: float = field(default=0.0, init=False)
+    _has_begun: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self.reached = self.passed = self.claim.position
@@ -62,15 +65,24 @@ class ClaimedSegment:
     # Transitions
 
     def begun(self) -> None:
+        self._has_begun = True
         if self.phase is Phase.CLAIMED:
             self.phase = Phase.WORKING
 
     def leave(self) -> None:
-        """One that has not begun has nothing to finish."""
-        if self.phase is Phase.WORKING:
+        """One that has not begun has nothing to finish. One that is just beginning does so first:
+        listeners that were told of the claim are told of the release."""
+        if self.phase is Phase.WORKING or (self.phase is Phase.CLAIMED and self.is_served):
             self.phase = Phase.LEAVING
         elif self.phase is Phase.CLAIMED:
             self.phase = Phase.LOST
+
+    def interrupted(self) -> None:
+        """By a stop, while it was served."""
+        if not self._has_begun:
+            self.phase = Phase.LOST
+        elif self.phase is Phase.WORKING:
+            self.phase = Phase.LEAVING
 
     def lose(self) -> None:
         self.phase = Phase.LOST

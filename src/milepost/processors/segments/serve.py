@@ -89,7 +89,7 @@ class Service:
             self._serve(segment, leases)
         except Stopping:
             with self.dispatch.lock:
-                segment.leave()
+                segment.interrupted()
         except Conflict as conflict:
             self._lose(segment)
             self._say(segment, f"lost: the store answered {conflict}")

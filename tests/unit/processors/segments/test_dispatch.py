@@ -170,6 +170,37 @@ def test_a_claim_past_its_deadline_is_lost_before_it_is_handled(dispatch: Dispat
     assert segment.phase is Phase.LOST
 
 
+def test_one_that_is_just_beginning_is_given_back_afterwards(dispatch: Dispatch) -> None:
+    """Its listener was told of the claim, and is told of the release."""
+    add(dispatch, claim(0), claim(1))
+    beginning = dispatch.take()
+    assert isinstance(beginning, ClaimedSegment)
+    dispatch.leave()
+    beginning.begun()
+    assert beginning.phase is Phase.LEAVING
+    other = dispatch.take()
+    assert isinstance(other, ClaimedSegment)
+    assert other.phase is Phase.LOST  # nobody was told of it
+
+
+@pytest.mark.parametrize("is_leaving", [False, True])
+def test_one_whose_begin_is_interrupted_is_lost(dispatch: Dispatch, is_leaving: bool) -> None:
+    add(dispatch, claim(0))
+    segment = dispatch.take()
+    assert isinstance(segment, ClaimedSegment)
+    if is_leaving:
+        dispatch.leave()
+    segment.interrupted()
+    assert segment.phase is Phase.LOST
+
+
+def test_one_that_is_interrupted_later_is_given_back(dispatch: Dispatch) -> None:
+    add(dispatch, claim(0))
+    begin(dispatch)[0].interrupted()
+    assert dispatch.epochs()[1] == {0}
+    assert [s.phase for s in [dispatch.take()] if s] == [Phase.LEAVING]
+
+
 def test_a_paused_board_still_lets_segments_go(dispatch: Dispatch) -> None:
     add(dispatch, claim(0), claim(1))
     segments = begin(dispatch)
