@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast, overload
 
-from milepost import db, grants, health, log, queue, sql
+from milepost import archive, db, grants, health, log, queue, sql
 from milepost import migrate as migrations
 from milepost.embedded import EmbeddedServer
 from milepost.environment import refuse_embedded
@@ -320,6 +320,19 @@ class Milepost:
         upkeep = queue.Upkeep(keep_dead_for, ageing)
         with db.acting(self._url, "operate"), self.connect() as conn:
             queue.set_upkeep(conn, name, upkeep, self.schema)
+
+    def retention(self, *, keep: timedelta | None = None, keep_messages: int | None = None) -> None:
+        """Set what is kept in the log: what is younger than `keep`, and the newest
+        `keep_messages`. The rest may be removed, once every processor and pipeline has passed it;
+        `remove_old` does so."""
+        policy = archive.Policy(keep, keep_messages)
+        with self.connect() as conn:
+            archive.set_policy(conn, policy, self.schema)
+
+    def remove_old(self) -> archive.Removal:
+        """Remove what the retention policy does not keep and every consumer has passed."""
+        with self.connect() as conn:
+            return archive.remove_old(conn, self.schema)
 
     def schedule(self, name: str, when: queue.Repeat | queue.Cron, job: Job) -> None:
         """Put the job at every tick, exactly once, as long as an application with schedules

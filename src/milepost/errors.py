@@ -885,6 +885,24 @@ class RangeRemoved(MilepostError):
     sqlstate = "MP041"
 
 
+class NoRetention(WithFacts):
+    """There is no policy that says what may be removed."""
+
+    schema: str
+    template = """The log in schema {schema} has no retention policy, so everything is kept. Nothing
+        was removed. Set one first: milepost retention set --keep 30d --no-archive."""
+
+
+class ProcessorRunning(WithFacts):
+    """A processor that runs is not abandoned."""
+
+    processor: str
+    state: str
+    owner: str | None
+    template = """Processor {processor!r} is {state} (owner: {owner:unknown}). It was not abandoned,
+        because it would start again from its first position. Stop it first."""
+
+
 class PipelineError(MilepostError):
     """The base of what ends or interrupts a pipeline; names it."""
 

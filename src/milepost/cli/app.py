@@ -15,7 +15,8 @@ from milepost.cli.failures import FailureGroup
 # In the order in which the help lists them. `demo` is a separate program, in milepost_demo.
 _COMMANDS = ("migrate", "append", "read", "run", "status", "doctor", "rebase", "grant", "demo")
 _GROUPS = (
-    "processors", "queue", "channels", "schedules", "pipelines", "dead-letters", "embedded"
+    "processors", "queue", "channels", "schedules", "pipelines", "dead-letters", "retention",
+    "embedded",
 )  # fmt: skip
 
 

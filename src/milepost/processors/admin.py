@@ -1,4 +1,4 @@
-"""What operators do with processors: list, find, pause, resume."""
+"""What operators do with processors: list, find, pause, resume, abandon."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from milepost import db
 from milepost.checkpoints import CheckpointKey
-from milepost.errors import UnknownProcessor
+from milepost.errors import ProcessorRunning, UnknownProcessor
 from milepost.records import Position
 
 if TYPE_CHECKING:
     from milepost.db import Connection
 
 COUNT_UP_TO = 100_000
+_NOT_RUNNING = ("stopped", "failed", "silent", "paused")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,15 @@ def find(conn: Connection, schema: str, name: str, version: int | None = None) -
 def set_paused(conn: Connection, schema: str, key: CheckpointKey, *, is_paused: bool) -> None:
     """Takes effect within two seconds; the running batch is finished."""
     db.run(conn, schema, "processor_pause", **key.parameters(), is_paused=is_paused)
+
+
+def abandon(conn: Connection, schema: str, key: CheckpointKey) -> None:
+    """Forget it, with its dead letters, so that it no longer keeps messages in the log."""
+    (found,) = [p for p in list_processors(conn, schema, key.processor) if p.version == key.version]
+    if found.state not in _NOT_RUNNING:
+        raise ProcessorRunning(key.processor, found.state, found.owner)
+    with db.owning(conn, schema):
+        db.fetch_one(conn, schema, "processor_abandon", **key.parameters())
 
 
 def has_reset_handlers(conn: Connection, schema: str, key: CheckpointKey) -> bool:

@@ -30,6 +30,39 @@ CREATE TYPE milepost.verdict AS ENUM (
     'cancelled'
 );
 
+CREATE FUNCTION milepost.abandon_processor(processor text, version integer) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  was_known boolean;
+begin
+  perform from "milepost".processors as p
+  where p.name = abandon_processor.processor and p.version = abandon_processor.version
+  for update;
+  was_known := found;
+  delete from "milepost".segments as s
+  where s.processor = abandon_processor.processor and s.version = abandon_processor.version;
+  delete from "milepost".checkpoints as c
+  where c.processor = abandon_processor.processor and c.version = abandon_processor.version;
+  delete from "milepost".dead_letters as d
+  where d.processor = abandon_processor.processor and d.version = abandon_processor.version;
+  delete from "milepost".parked_keys as k
+  where k.processor = abandon_processor.processor and k.version = abandon_processor.version;
+  delete from "milepost".segment_floors as f
+  where f.processor = abandon_processor.processor and f.version = abandon_processor.version;
+  delete from "milepost".replays as r
+  where r.processor = abandon_processor.processor and r.version = abandon_processor.version;
+  delete from "milepost".instances as i
+  where i.processor = abandon_processor.processor and i.version = abandon_processor.version;
+  delete from "milepost".inbox as i
+  where i.processor = abandon_processor.processor and i.version = abandon_processor.version;
+  delete from "milepost".processors as p
+  where p.name = abandon_processor.processor and p.version = abandon_processor.version;
+  return was_known;
+end;
+$$;
+
 CREATE FUNCTION milepost.activate_pipeline(pipeline text, version integer) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -762,6 +795,9 @@ begin
     and c.version = create_segments.version
     and c.segment = 0
   for update;
+  if not found then
+    perform "milepost".refuse_gone(create_segments.start);
+  end if;
   insert into "milepost".segments (processor, version, id, mask, epoch)
   select create_segments.processor, create_segments.version, i.id, i.mask, coalesce(at.epoch, 0) + 1
   from "milepost".initial_segments(create_segments.number) as i;
@@ -2835,7 +2871,6 @@ declare
   horizon "milepost".position := up_to;
 begin
   perform "milepost".refuse_unsafe_read();
-  perform "milepost".refuse_lost(after);
   if horizon is null then
     horizon := "milepost".horizon();
   end if;
@@ -2849,6 +2884,8 @@ begin
     and (m.transaction_id, m."position") <= ((horizon).transaction_id, (horizon).position)
     and m.transaction_id >= first_transaction_id
     and m.transaction_id <= (horizon).transaction_id
+    -- In the same statement, so that it sees what the rows' snapshot sees.
+    and "milepost".refuse_removed(row(first_transaction_id, first_position)::"milepost".position)
     and (read.topics is null or m.topic = any(read.topics))
     and (read.types is null or m.type = any(read.types))
     and (
@@ -3163,6 +3200,25 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.refuse_gone(after milepost."position") RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    AS $$
+declare
+  removed "milepost".position;
+begin
+  select removed_transaction_id, removed_position into removed from "milepost".log;
+  if after < removed then
+    raise exception 'messages after position %:% were removed: the log begins after %:%',
+      (after).transaction_id, (after).position, (removed).transaction_id, (removed).position
+      using errcode = 'MP041',
+      hint = format(
+        'Start from %s:%s to read what is left.', (removed).transaction_id, (removed).position
+      );
+  end if;
+  return true;
+end;
+$$;
+
 CREATE FUNCTION milepost.refuse_lost(after milepost."position") RETURNS boolean
     LANGUAGE plpgsql STABLE
     AS $$
@@ -3231,23 +3287,8 @@ end;
 $$;
 
 CREATE FUNCTION milepost.refuse_removed(after milepost."position") RETURNS boolean
-    LANGUAGE plpgsql STABLE
-    AS $$
-declare
-  removed "milepost".position;
-begin
-  select removed_transaction_id, removed_position into removed from "milepost".log;
-  if after < removed then
-    raise exception 'messages after position %:% were removed: the log begins after %:%',
-      (after).transaction_id, (after).position, (removed).transaction_id, (removed).position
-      using errcode = 'MP041',
-      hint = format(
-        'Start from %s:%s to read what is left.', (removed).transaction_id, (removed).position
-      );
-  end if;
-  return "milepost".refuse_lost(after);
-end;
-$$;
+    LANGUAGE sql STABLE
+    RETURN (milepost.refuse_gone(after) AND milepost.refuse_lost(after));
 
 CREATE FUNCTION milepost.refuse_reserved(names text[]) RETURNS void
     LANGUAGE plpgsql
@@ -3439,6 +3480,56 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.remove_messages(max_count integer, up_to milepost."position", OUT number bigint, OUT transaction_id bigint, OUT "position" bigint) RETURNS record
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_sort TO 'off'
+    SET max_parallel_workers_per_gather TO '0'
+    AS $$
+#variable_conflict use_column
+declare
+  removed "milepost".position;
+  last "milepost".position;
+begin
+  perform pg_advisory_xact_lock(hashtextextended('milepost.removal."milepost"', 0));
+  select l.removed_transaction_id, l.removed_position into removed from "milepost".log as l;
+  last := least(
+    remove_messages.up_to,
+    (
+      select row(g.transaction_id, g."position")::"milepost".position
+      from "milepost".retention_gates() as g
+      order by g.transaction_id, g."position"
+      limit 1
+    )
+  );
+  select chunk.transaction_id, chunk."position"
+  into last
+  from (
+    select m.transaction_id, m."position"
+    from "milepost".messages as m
+    where (m.transaction_id, m."position") > ((removed).transaction_id, (removed).position)
+      and (m.transaction_id, m."position") <= ((last).transaction_id, (last).position)
+    order by m.transaction_id, m."position"
+    limit remove_messages.max_count
+  ) as chunk
+  order by chunk.transaction_id desc, chunk."position" desc
+  limit 1;
+  if last is null then
+    number := 0;
+    last := removed;
+  else
+    delete from "milepost".messages as m
+    where (m.transaction_id, m."position") > ((removed).transaction_id, (removed).position)
+      and (m.transaction_id, m."position") <= ((last).transaction_id, (last).position);
+    get diagnostics number = row_count;
+    update "milepost".log
+    set removed_transaction_id = (last).transaction_id, removed_position = (last).position;
+  end if;
+  transaction_id := (last).transaction_id;
+  "position" := (last).position;
+end;
+$$;
+
 CREATE FUNCTION milepost.repair_queue() RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -3538,6 +3629,9 @@ CREATE FUNCTION milepost.reset_processor(processor text, version integer, new mi
     AS $$
 #variable_conflict use_column
 begin
+  -- Against a removal (remove_messages.sql): it waits, or this sees its marker.
+  perform pg_advisory_xact_lock_shared(hashtextextended('milepost.removal."milepost"', 0));
+  perform "milepost".refuse_removed(reset_processor.new);
   perform from "milepost".processors as p
   where p.name = reset_processor.processor and p.version = reset_processor.version
   for no key update;
@@ -3634,6 +3728,64 @@ begin
     done := pg_catalog.set_config('tcp_keepalives_interval', '5', false);
     done := pg_catalog.set_config('tcp_keepalives_count', '3', false);
   end if;
+end;
+$$;
+
+CREATE TABLE milepost.checkpoints (
+    processor text NOT NULL,
+    version integer NOT NULL,
+    segment integer NOT NULL,
+    transaction_id bigint NOT NULL,
+    "position" bigint NOT NULL,
+    epoch bigint DEFAULT 0 NOT NULL,
+    owner text,
+    updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT checkpoints_processor_length CHECK (((char_length(processor) >= 1) AND (char_length(processor) <= 255)))
+)
+WITH (fillfactor='50');
+
+CREATE FUNCTION milepost.retention_gates() RETURNS TABLE(consumer text, version integer, segment integer, transaction_id bigint, "position" bigint)
+    LANGUAGE sql
+    BEGIN ATOMIC
+ SELECT c.processor,
+     c.version,
+     c.segment,
+     c.transaction_id,
+     c."position"
+    FROM milepost.checkpoints c
+   ORDER BY c.transaction_id, c."position", c.processor, c.version, c.segment;
+END;
+
+CREATE FUNCTION milepost.retention_limit() RETURNS milepost."position"
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  policy "milepost".retention;
+  by_age "milepost".position;
+  by_number "milepost".position;
+begin
+  select * into policy from "milepost".retention;
+  if not found then
+    return null;
+  end if;
+  if policy.keep is not null then
+    by_age := "milepost".last_message("milepost".position_at(clock_timestamp() - policy.keep));
+  end if;
+  if policy.keep_messages is not null then
+    by_number := coalesce(
+      (
+        select row(m.transaction_id, m."position")::"milepost".position
+        from "milepost".messages as m
+        order by m.transaction_id desc, m."position" desc
+        offset policy.keep_messages limit 1
+      ),
+      row(0, 0)::"milepost".position
+    );
+    -- A message above the horizon may still get neighbours below it.
+    by_number := "milepost".last_message(least(by_number, "milepost".horizon()));
+  end if;
+  return least(by_age, by_number);
 end;
 $$;
 
@@ -4017,6 +4169,10 @@ begin
       store_checkpoint.epoch, store_checkpoint.owner
     )
     on conflict do nothing;
+    if found then
+      -- Nobody starts where messages were removed.
+      return case when "milepost".refuse_gone(store_checkpoint.new) then 1 end;
+    end if;
   else
     update "milepost".checkpoints as c
     set transaction_id = (store_checkpoint.new).transaction_id,
@@ -4830,19 +4986,6 @@ CREATE TABLE milepost.channels (
 )
 WITH (fillfactor='50');
 
-CREATE TABLE milepost.checkpoints (
-    processor text NOT NULL,
-    version integer NOT NULL,
-    segment integer NOT NULL,
-    transaction_id bigint NOT NULL,
-    "position" bigint NOT NULL,
-    epoch bigint DEFAULT 0 NOT NULL,
-    owner text,
-    updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    CONSTRAINT checkpoints_processor_length CHECK (((char_length(processor) >= 1) AND (char_length(processor) <= 255)))
-)
-WITH (fillfactor='50');
-
 CREATE TABLE milepost.dead_letters (
     id bigint NOT NULL,
     processor text NOT NULL,
@@ -5058,6 +5201,17 @@ CREATE TABLE milepost.replays (
     "position" bigint NOT NULL
 );
 
+CREATE TABLE milepost.retention (
+    is_only boolean DEFAULT true NOT NULL,
+    keep interval,
+    keep_messages bigint,
+    changed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT retention_is_only_check CHECK (is_only),
+    CONSTRAINT retention_keep CHECK ((keep >= '00:00:00'::interval)),
+    CONSTRAINT retention_keep_messages CHECK ((keep_messages >= 0)),
+    CONSTRAINT retention_keeps CHECK (((keep IS NOT NULL) OR (keep_messages IS NOT NULL)))
+);
+
 CREATE TABLE milepost.segment_floors (
     processor text NOT NULL,
     version integer NOT NULL,
@@ -5154,6 +5308,9 @@ ALTER TABLE ONLY milepost.processors
 
 ALTER TABLE ONLY milepost.replays
     ADD CONSTRAINT replays_pkey PRIMARY KEY (processor, version, id, mask);
+
+ALTER TABLE ONLY milepost.retention
+    ADD CONSTRAINT retention_pkey PRIMARY KEY (is_only);
 
 ALTER TABLE ONLY milepost.schedules
     ADD CONSTRAINT schedules_pkey PRIMARY KEY (name);

@@ -21,6 +21,7 @@ from milepost import (
     db,
     put,
 )
+from milepost.archive import Policy, set_policy
 from milepost.db import Connection
 from milepost.errors import HandlerFailed, NotOwner, NotPermitted
 from milepost.sql import LogOrder
@@ -211,6 +212,26 @@ def test_what_only_the_owner_may_do_says_so(roles: Roles, words: list[str]) -> N
         result = Cli(url).run(*words)
         assert result.code == 1, result
         assert f"as role {role_of(url)!r}. Only the owner of the schema 'milepost'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["retention", "set", "--keep", "1d", "--no-archive"],
+        ["retention", "unset"],
+        ["retention", "run"],
+        ["processors", "abandon", "unused", "--yes"],
+    ],
+)
+def test_operators_do_not_decide_what_is_lost(roles: Roles, words: list[str]) -> None:
+    append(roles.conn, Message("Old", {}))
+    set_policy(roles.conn, Policy(keep_messages=0))
+    roles.conn.execute("insert into milepost.processors (name, version) values ('unused', 1)")
+    url = roles.make("operate")
+    assert Cli(url).run("retention", "--json").code == 0
+    result = Cli(url).run(*words)
+    assert (result.code, result.stdout) == (1, ""), result
+    assert f"as role {role_of(url)!r}. Only the owner of the schema 'milepost'" in result.stderr
 
 
 def test_a_database_where_one_may_not_create_the_schema(roles: Roles, empty_database: str) -> None:

@@ -11,7 +11,8 @@ from milepost.cli.app import app_for
 
 COMMANDS = [
     "migrate", "append", "read", "run", "status", "doctor", "rebase", "grant", "demo",
-    "processors", "queue", "channels", "schedules", "pipelines", "dead-letters", "embedded",
+    "processors", "queue", "channels", "schedules", "pipelines", "dead-letters", "retention",
+    "embedded",
 ]  # fmt: skip
 
 

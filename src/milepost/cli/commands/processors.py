@@ -37,7 +37,7 @@ def list_all(mp: Milepost, as_json: options.AsJson = False) -> None:
 
 
 app = new_group(
-    "Processors: list, show, pause, resume, reset, skip; segments, split, merge, balance.",
+    "Processors: list, show, pause, resume, reset, skip, abandon; segments, split, merge, balance.",
     list_all,
     "list",
 )
@@ -64,6 +64,20 @@ def pause(mp: Milepost, name: options.Name, version: options.Version = None) -> 
 def resume(mp: Milepost, name: options.Name, version: options.Version = None) -> None:
     """Resume a paused processor."""
     _set_paused(mp, name, version, is_paused=False)
+
+
+@command_of(app)
+def abandon(
+    mp: Milepost, name: options.Name, version: options.Version = None, yes: options.Yes = False
+) -> None:
+    """Forget a processor that is not used any more, with its checkpoint and its dead letters. It
+    no longer keeps messages in the log."""
+    with mp.connect() as conn:
+        key = admin.find(conn, mp.schema, name, version)
+        what = f"forget processor {name} version {key.version}, its checkpoint and dead letters"
+        output.confirm(what, yes=yes)
+        admin.abandon(conn, mp.schema, key)
+    typer.echo(f"{name}: abandoned")
 
 
 @command_of(app)

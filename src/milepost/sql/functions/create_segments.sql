@@ -36,6 +36,9 @@ begin
     and c.version = create_segments.version
     and c.segment = 0
   for update;
+  if not found then
+    perform {schema}.refuse_gone(create_segments.start);
+  end if;
   insert into {schema}.segments (processor, version, id, mask, epoch)
   select create_segments.processor, create_segments.version, i.id, i.mask, coalesce(at.epoch, 0) + 1
   from {schema}.initial_segments(create_segments.number) as i;

@@ -1,5 +1,5 @@
 -- Messages after a position, in order, none above the horizon. A filter removes messages but never
--- reorders them. Fewer than max_count rows mean that everything up to the horizon was read; to know
+-- reorders them. Refuses a position after which messages were removed. Fewer than max_count rows mean that everything up to the horizon was read; to know
 -- which horizon that was, call horizon() before and pass it as up_to.
 create or replace function {schema}.read(
   after {schema}.position default null,
@@ -22,7 +22,6 @@ declare
   horizon {schema}.position := up_to;
 begin
   perform {schema}.refuse_unsafe_read();
-  perform {schema}.refuse_lost(after);
   if horizon is null then
     horizon := {schema}.horizon();
   end if;
@@ -36,6 +35,8 @@ begin
     and (m.transaction_id, m."position") <= ((horizon).transaction_id, (horizon).position)
     and m.transaction_id >= first_transaction_id
     and m.transaction_id <= (horizon).transaction_id
+    -- In the same statement, so that it sees what the rows' snapshot sees.
+    and {schema}.refuse_removed(row(first_transaction_id, first_position)::{schema}.position)
     and (read.topics is null or m.topic = any(read.topics))
     and (read.types is null or m.type = any(read.types))
     and (

@@ -1,20 +1,4 @@
--- True, or an error if messages after this position were removed or lost. Stable, so that within a
--- statement it uses the same snapshot as the rows that are read: a removal that the statement sees
--- is refused, and one that it does not see does not affect its rows.
+-- True, or an error if messages after this position were removed or lost.
 create or replace function {schema}.refuse_removed(after {schema}.position) returns boolean
-language plpgsql stable as $$
-declare
-  removed {schema}.position;
-begin
-  select removed_transaction_id, removed_position into removed from {schema}.log;
-  if after < removed then
-    raise exception 'messages after position %:% were removed: the log begins after %:%',
-      (after).transaction_id, (after).position, (removed).transaction_id, (removed).position
-      using errcode = 'MP041',
-      hint = format(
-        'Start from %s:%s to read what is left.', (removed).transaction_id, (removed).position
-      );
-  end if;
-  return {schema}.refuse_lost(after);
-end;
-$$;
+language sql stable
+return {schema}.refuse_gone(after) and {schema}.refuse_lost(after);

@@ -15,6 +15,9 @@ create or replace function {schema}.reset_processor(
 language plpgsql volatile as $$
 #variable_conflict use_column
 begin
+  -- Against a removal (remove_messages.sql): it waits, or this sees its marker.
+  perform pg_advisory_xact_lock_shared(hashtextextended('milepost.removal.{schema}', 0));
+  perform {schema}.refuse_removed(reset_processor.new);
   perform from {schema}.processors as p
   where p.name = reset_processor.processor and p.version = reset_processor.version
   for no key update;

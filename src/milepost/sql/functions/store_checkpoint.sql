@@ -55,6 +55,10 @@ begin
       store_checkpoint.epoch, store_checkpoint.owner
     )
     on conflict do nothing;
+    if found then
+      -- Nobody starts where messages were removed.
+      return case when {schema}.refuse_gone(store_checkpoint.new) then 1 end;
+    end if;
   else
     update {schema}.checkpoints as c
     set transaction_id = (store_checkpoint.new).transaction_id,

@@ -8,7 +8,7 @@ grant select (transaction_id, "position", topic, key, type, recorded_at)
 grant select on
   {schema}.processors, {schema}.checkpoints, {schema}.segments, {schema}.instances, {schema}.replays,
   {schema}.pipelines, {schema}.channels, {schema}.channel_rates, {schema}.channel_upkeep,
-  {schema}.job_dependencies, {schema}.job_endings
+  {schema}.job_dependencies, {schema}.job_endings, {schema}.retention
   to {role};
 grant select (processor, version) on {schema}.dead_letters, {schema}.parked_keys to {role};
 grant select (id, channel, status, run_at, locked_until, taken, unique_key) on {schema}.jobs to {role};

@@ -1,7 +1,9 @@
 -- operate: pause, resume, skip, reset, split and merge, dead letters, jobs, channels, schedules, and
 -- `doctor --repair`. To run a schedule now is to put a job, which needs `put` too. The role sees messages and jobs. It can change what happens to them, but not
 -- their content.
-grant select on {schema}.dead_letters, {schema}.parked_keys, {schema}.segment_floors, {schema}.jobs
+grant select on
+  {schema}.dead_letters, {schema}.parked_keys, {schema}.segment_floors, {schema}.jobs,
+  {schema}.retention
   to {role};
 grant update (is_paused, segments) on {schema}.processors to {role};
 grant update (is_paused) on {schema}.pipelines to {role};

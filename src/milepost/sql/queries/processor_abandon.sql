@@ -1,0 +1,1 @@
+select {schema}.abandon_processor(%(processor)s, %(version)s)

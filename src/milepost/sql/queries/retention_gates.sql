@@ -1,0 +1,1 @@
+select consumer, version, segment, transaction_id, "position" from {schema}.retention_gates()
