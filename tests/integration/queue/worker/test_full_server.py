@@ -18,6 +18,7 @@ from tests.server import postgres
 from tests.waiting import wait_until
 
 SERVER_CONNECTIONS = 25
+LOCK_SECONDS = 15.0  # 250 threads that ask for connections leave a busy machine little time
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def test_handlers_starve_neither_heartbeats_nor_completions(small_server: Embedd
     calls: list[int] = []
     is_free = threading.Event()
 
-    @mp.worker("emails", concurrency=250, lock=3.0)
+    @mp.worker("emails", concurrency=250, lock=LOCK_SECONDS)
     def send(job: TakenJob, tx: Connection) -> None:
         calls.append(job.id)
         assert is_free.wait(PATIENCE_SECONDS)
@@ -59,7 +60,7 @@ def test_the_worker_s_own_connections_come_first(small_server: EmbeddedServer) -
     mp = Milepost(url)
     begun, is_free = threading.Event(), threading.Event()
 
-    @mp.worker("emails", concurrency=1, lock=3.0)
+    @mp.worker("emails", concurrency=1, lock=LOCK_SECONDS)
     def send(job: TakenJob, tx: Connection) -> None:
         begun.set()
         assert is_free.wait(PATIENCE_SECONDS)
