@@ -16,8 +16,6 @@ from milepost.errors import NoRetention
 from milepost.records import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from milepost.db import Connection
 
 # A step holds its locks for about so long. Resets wait for it.
@@ -99,28 +97,20 @@ def retention_state(conn: Connection, schema: str = sql.DEFAULT_SCHEMA) -> Reten
     return RetentionState(Policy(keep, keep_messages) if is_set else None, limit, removed, gates)
 
 
-def remove_old(
-    conn: Connection,
-    schema: str = sql.DEFAULT_SCHEMA,
-    *,
-    is_stopping: Callable[[], bool] = lambda: False,
-    on_step: Callable[[Removal], None] = lambda _removal: None,
-) -> Removal:
+def remove_old(conn: Connection, schema: str = sql.DEFAULT_SCHEMA) -> Removal:
     """Remove what the policy does not keep and every consumer has passed. The connection must be in
     autocommit mode: each step commits."""
     state = retention_state(conn, schema)
     if state.policy is None or state.limit is None:
         raise NoRetention(schema)
     done, step = Removal(0, state.removed), FIRST_STEP
-    while not is_stopping():
+    while True:
         begun = time.monotonic()
         number, *removed = _remove_some(conn, schema, step, state.limit)
         done = replace(done, number=done.number + number, removed=Position(*removed))
-        on_step(done)
         if number < step:
-            break
+            return done
         step = next_step(step, time.monotonic() - begun)
-    return done
 
 
 def _remove_some(conn: Connection, schema: str, count: int, up_to: Position) -> tuple[int, ...]:
