@@ -26,7 +26,7 @@ values (gen_random_uuid(), 'orders', 'order-' || :number, 'OrderPlaced', '{data}
 returning {returning};
 """
 _COLUMNS = 'transaction_id, "position"'
-_FUNCTIONS = "milepost.transaction_id(), milepost.last_position()"
+FUNCTIONS = "milepost.transaction_id(), milepost.last_position()"
 _SILENT = "-c milepost.notify=off"
 _NAMES = {
     "notify": "append order, with NOTIFY",
@@ -39,8 +39,8 @@ _TARGETS = {"notify": AtLeast(0.85), "silent": AtLeast(0.85)}
 
 
 def measure(bench: Workbench) -> list[Comparison]:
-    bare_script = _script(bench, "bare.messages", _COLUMNS)
-    log = _script(bench, "milepost.messages", _FUNCTIONS)
+    bare_script = script(bench, "bare.messages", _COLUMNS)
+    log = script(bench, "milepost.messages", FUNCTIONS)
     tps = partial(pgbench.transactions_per_second, seconds=bench.choose(2, 1))
     with bench.database("append") as url, bench.database("transaction") as other_url:
 
@@ -76,7 +76,7 @@ def measure(bench: Workbench) -> list[Comparison]:
     ]
 
 
-def _script(bench: Workbench, table: str, returning: str) -> Path:
+def script(bench: Workbench, table: str, returning: str) -> Path:
     (message,) = sample.orders(1)
     path = bench.directory / f"insert-{table}.sql"
     # json leaves a space after each colon, orjson none: pgbench would see variables.

@@ -7,6 +7,11 @@ from typing import TYPE_CHECKING
 from benchmarks import (
     append_bulk,
     append_single,
+    archive_beside,
+    archive_rebuild,
+    archive_spark,
+    archive_upsert,
+    archive_write,
     horizon,
     processor,
     processor_idle,
@@ -41,6 +46,8 @@ FIGURES: tuple[Figure, ...] = (
     append_bulk.FIGURE,
     read.FIGURE,
     horizon.FIGURE,
+    archive_write.FIGURE,
+    archive_beside.FIGURE,
     processor.FIGURE,
     processor_latency.FIGURE,
     processor_idle.FIGURE,
@@ -63,6 +70,9 @@ FIGURES: tuple[Figure, ...] = (
     spark_rebuild.FIGURE,
     spark_latency.FIGURE,
     spark_growth.FIGURE,
+    archive_spark.FIGURE,
+    archive_rebuild.FIGURE,
+    archive_upsert.FIGURE,
 )
 
 

@@ -24,7 +24,8 @@ def loopback_server(directory: Path) -> Iterator[str]:
     """Its URL, password included; the server ends with the block."""
     account = account_for_new_data()
     programs = runnable_by(account, _VERSION)
-    data, password, port = directory / "loopback", secrets.token_urlsafe(), _free_port()
+    password, port = secrets.token_urlsafe(), _free_port()
+    data = directory / f"loopback-{port}"  # several figures of a run have one each
     account.make_private_directory(data)
     _initialize(account, programs, data, password)
     options = f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories="

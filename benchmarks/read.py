@@ -8,7 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import orjson
-from psycopg.types.json import set_json_loads
+from psycopg.adapt import Loader
+from psycopg.pq import Format
 
 from benchmarks import sample
 from benchmarks.figure import AtLeast, Comparison, Figure
@@ -17,10 +18,11 @@ from milepost import append, db
 from milepost.log import Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from benchmarks.workbench import Workbench
     from milepost.db import Connection
+    from milepost.records import RecordedMessage
 
 _COPY = b"""
 copy (
@@ -32,16 +34,29 @@ copy (
 _TYPES = ("text", "json", "text", "text", "json", "uuid", "int8", "int8", "timestamptz")
 _BATCH_SIZES = (100, 1000, 10_000)
 _DEFAULT = 1000
+_COPIED = "COPY"
+_MESSAGES = {f"Reader.messages(), batches of {size}": size for size in _BATCH_SIZES}
+_BATCHES = f"Reader.read(), whole batches of {_DEFAULT}"  # as processors read
+_TARGETS = {f"Reader.messages(), batches of {_DEFAULT}": AtLeast(0.5)}
+
+
+class _Json(Loader):
+    """What the reader has: set_json_loads() would call a method of Python for each value."""
+
+    format = Format.BINARY
+    load = staticmethod(orjson.loads)  # type: ignore[assignment]
 
 
 def measure(bench: Workbench) -> list[Comparison]:
     with bench.database() as url, db.connect(url) as conn:
         count = _fill(conn, chunks=bench.choose(20, 1))
-        sides = {0: partial(_read_raw, conn, count)} | {
-            size: partial(_read, conn, count, size) for size in _BATCH_SIZES
+        sides = {
+            _COPIED: partial(_read_raw, conn, count),
+            **{name: partial(_read, conn, count, size) for name, size in _MESSAGES.items()},
+            _BATCHES: partial(_read_batches, conn, count),
         }
         measured = alternate(sides, rounds=bench.choose(9, 2))
-    return [_comparison(count, size, measured) for size in _BATCH_SIZES]
+    return [_comparison(count, name, measured) for name in (*_MESSAGES, _BATCHES)]
 
 
 def _fill(conn: Connection, chunks: int) -> int:
@@ -57,10 +72,24 @@ def _read(conn: Connection, count: int, batch_size: int) -> float:
     return per_second(count, lambda: _exhaust(reader.messages(), count))
 
 
+def _read_batches(conn: Connection, count: int) -> float:
+    reader = Reader(conn, batch_size=_DEFAULT)
+    return per_second(count, lambda: _exhaust(_of_batches(reader), count))
+
+
+def _of_batches(reader: Reader) -> Iterator[RecordedMessage]:
+    """Every message of a batch is there until the batch is done with."""
+    while True:
+        batch = reader.read()
+        yield from batch.messages
+        if not batch.is_full:
+            return
+
+
 def _read_raw(conn: Connection, count: int) -> float:
     def work() -> None:
         with conn.cursor() as cursor:
-            set_json_loads(orjson.loads, cursor)
+            cursor.adapters.register_loader("json", _Json)
             with cursor.copy(_COPY) as copy:
                 copy.set_types(_TYPES)
                 _exhaust(copy.rows(), count)
@@ -74,14 +103,14 @@ def _exhaust(things: Iterable[object], count: int) -> None:
         raise RuntimeError(f"read {last[0][0]} messages of {count}")
 
 
-def _comparison(count: int, size: int, measured: dict[int, list[float]]) -> Comparison:
+def _comparison(count: int, name: str, measured: dict[str, list[float]]) -> Comparison:
     return Comparison(
-        f"Reader.messages(), {count} messages, batches of {size}",
-        "COPY",
+        f"{name}, {count} messages",
+        _COPIED,
         "messages/s",
-        measured[size],
-        measured[0],
-        AtLeast(0.5) if size == _DEFAULT else None,
+        measured[name],
+        measured[_COPIED],
+        _TARGETS.get(name),
     )
 
 

@@ -76,7 +76,18 @@ def _counted(messages: DataFrame) -> DataFrame:
     return messages.select(f.col("key").alias("customer"), f.lit(1).alias("orders"))
 
 
+def _summed_content(messages: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    return messages.select(
+        f.variant_get("content", "$.customer", "string").alias("customer"),
+        f.variant_get("content", "$.cents", "bigint").alias("cents"),
+        f.lit(1).alias("orders"),
+    )
+
+
 TOTALS = Projection("sums from JSON", ("data",), ("cents", "orders"), _summed)
+CONTENTS = Projection("sums from content", ("content",), ("cents", "orders"), _summed_content)
 COUNTS = Projection("counts by key", ("key",), ("orders",), _counted)
 
 

@@ -31,7 +31,7 @@ def measure(bench: Workbench) -> list[Comparison]:
         count = spark_log.fill(url, bench.choose(2_000_000, 20_000))
         sides = {
             "ours": partial(_take, count, partial(_ours, spark, url)),
-            "column": partial(_take, count, partial(_by_column, spark, url, count)),
+            "column": partial(_take, count, partial(by_column, spark, url, count)),
             "key": partial(_take, count, partial(_by_key, spark, url, count)),
         }
         alternate(sides, rounds=1)  # Java compiles what it meets often: not part of the figure
@@ -50,7 +50,7 @@ def _ours(spark: SparkSession, url: str) -> DataFrame:
     return spark.read.format("milepost").options(url=url).load()
 
 
-def _by_column(spark: SparkSession, url: str, count: int) -> DataFrame:
+def by_column(spark: SparkSession, url: str, count: int) -> DataFrame:
     """As Spark's manual says."""
     address, properties = jdbc(url)
     reader = spark.read.format("jdbc").options(**properties, url=address, dbtable=_TABLE)

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,6 +15,7 @@ from milepost import Milepost, app, db, migrate
 from milepost.db import Connection
 from milepost.runtime import Timing
 from milepost.sql import LogOrder
+from tests.archiving import Archive
 from tests.parallel import (  # noqa: F401 - hooks of pytest-xdist
     pytest_xdist_auto_num_workers,
     pytest_xdist_make_scheduler,
@@ -136,3 +138,10 @@ def mp(url: str) -> Milepost:
 def conn(mp: Milepost) -> Iterator[Connection]:
     with mp.connect() as connection:
         yield connection
+
+
+@pytest.fixture
+def archive(conn: Connection, url: str, tmp_path: Path) -> Iterator[Archive]:
+    """An archive of the test's log, which is empty."""
+    with closing(Archive(conn, url, tmp_path / "archive")) as made:
+        yield made

@@ -45,6 +45,7 @@ class Part:
 
 PARTS: dict[str, Part] = {
     "log": Part(("tests/chaos/log",)),
+    "archive": Part(("tests/chaos/archive",)),
     "processors": Part(("tests/chaos/processors",)),
     "segments": Part(("tests/chaos/segments",)),
     "parking": Part(("tests/chaos/parking",)),
@@ -66,7 +67,7 @@ PARTS: dict[str, Part] = {
     for name, version in OTHER_VERSIONS.items()
 }
 GROUPS = {
-    "chaos": ("log", "processors", "segments", "parking", "queue", "pipelines"),
+    "chaos": ("log", "archive", "processors", "segments", "parking", "queue", "pipelines"),
     "postgres": tuple(OTHER_VERSIONS),
     "all": tuple(PARTS),
 }

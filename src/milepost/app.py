@@ -8,11 +8,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast, overload
 
-from milepost import archive, db, grants, health, log, queue, sql
+from milepost import db, grants, health, log, queue, sql
 from milepost import migrate as migrations
+from milepost.archive import (
+    Archiver,
+    FileSize,
+    Policy,
+    PolicyWatch,
+    Remover,
+    WhenWanted,
+    remove_old,
+    set_policy,
+)
 from milepost.embedded import EmbeddedServer
 from milepost.environment import refuse_embedded
-from milepost.errors import UnknownProcessor
+from milepost.errors import ReservedName, UnknownProcessor
 from milepost.log import DEFAULT_MAX_PAYLOAD_BYTES
 from milepost.log.diagnose import diagnose, rebase
 from milepost.pipeline.definition import Definition as PipelineDefinition
@@ -34,9 +44,11 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from typing import Any, Unpack
 
+    from milepost.archive import Removal
     from milepost.db import AsyncConnection, Connection
     from milepost.handlers import Handler
     from milepost.log.diagnosis import Diagnosis
+    from milepost.pipeline.archive import SparkCompaction
     from milepost.pipeline.definition import Function
     from milepost.pipeline.definition import Options as PipelineKeywords
     from milepost.pipeline.sinks import Sink
@@ -321,18 +333,43 @@ class Milepost:
         with db.acting(self._url, "operate"), self.connect() as conn:
             queue.set_upkeep(conn, name, upkeep, self.schema)
 
-    def retention(self, *, keep: timedelta | None = None, keep_messages: int | None = None) -> None:
+    def retention(
+        self,
+        *,
+        keep: timedelta | None = None,
+        keep_messages: int | None = None,
+        archive: str | None = None,
+        archive_after: timedelta | None = None,
+    ) -> None:
         """Set what is kept in the log: what is younger than `keep`, and the newest
-        `keep_messages`. The rest may be removed, once every processor and pipeline has passed it;
-        `remove_old` does so."""
-        policy = archive.Policy(keep, keep_messages)
-        with self.connect() as conn:
-            archive.set_policy(conn, policy, self.schema)
+        `keep_messages`. The rest is removed by `run`, or by `remove_old`, once every processor and
+        pipeline has passed it.
 
-    def remove_old(self) -> archive.Removal:
+        With `archive`, a directory or an address as `s3://bucket/prefix`, it is written to Parquet
+        files before, and all readers read these: everything that is older than `archive_after`, or
+        else what may be removed. Without it, what is removed is gone."""
+        policy = Policy(keep, keep_messages, archive, archive_after)
+        with self.connect() as conn:
+            set_policy(conn, policy, self.schema)
+
+    def remove_old(self) -> Removal:
         """Remove what the retention policy does not keep and every consumer has passed."""
         with self.connect() as conn:
-            return archive.remove_old(conn, self.schema)
+            return remove_old(conn, self.schema)
+
+    def archiver(
+        self, size: FileSize | None = None, spark: SparkSettings | None = None
+    ) -> Archiver:
+        """What `run` runs as "archive": `mp.archiver().run(until="caught_up")` writes what is to be
+        archived now to files. `spark`: by Spark, with `content`."""
+        if spark is None:
+            return Archiver(self._runtime, size or FileSize())
+        from milepost.pipeline import require_spark
+
+        require_spark()
+        from milepost.pipeline.archive import SparkArchiver
+
+        return SparkArchiver(self._runtime, size or FileSize(), settings=spark)
 
     def schedule(self, name: str, when: queue.Repeat | queue.Cron, job: Job) -> None:
         """Put the job at every tick, exactly once, as long as an application with schedules
@@ -378,24 +415,72 @@ class Milepost:
 
         One that fails is restarted after a growing pause, and the others go on. With `fail_fast`
         the first failure ends the run.
+
+        If there is a retention policy, now or later, and the role may do it, what is old is
+        archived and removed too.
         """
         members = self.members(only, spark)
         queue.check_workers(members)
-        group = Group(members, stop_seconds, is_fail_fast=fail_fast, newest=self.horizon)
+        duties = self._duties_when_wanted() if only is None else []
+        group = Group(
+            [*members, *duties], stop_seconds, is_fail_fast=fail_fast, newest=self.horizon
+        )
         with stopping_on_signals(group.stop):
-            self._runtime.check(members, group.stop)
+            self._runtime.check(members, group.stop, self._runtime.part(PolicyWatch).look)
             on_start([member.name for member in members])
             group.run(until)
+
+    def run_archiver(
+        self,
+        until: Until = "stopped",
+        size: FileSize | None = None,
+        stop_seconds: float = 30.0,
+        spark: SparkSettings | None = None,
+    ) -> None:
+        """Write what is to be archived to files, until SIGTERM or SIGINT, or until nothing is left
+        to archive now. `run` does so too, where the retention policy names an archive."""
+        group = Group([self.archiver(size, spark)], stop_seconds, newest=self.horizon)
+        with stopping_on_signals(group.stop):
+            self._runtime.check(group.members, group.stop)
+            group.run(until)
+
+    def compact_with_spark(
+        self, spark: SparkSettings, target_messages: int = 1_000_000
+    ) -> SparkCompaction:
+        """Join small files of the archive, and give `content` to those that lack it."""
+        from milepost.pipeline.archive import compact_with_spark
+        from milepost.pipeline.spark import spark_session
+
+        session = spark_session(master=spark.master, config=spark.config)
+        with self.connect() as conn:
+            return compact_with_spark(
+                session, conn, self._url, self.schema, target_messages=target_messages
+            )
 
     def members(
         self, only: Sequence[str] | None = None, spark: SparkSettings | None = None
     ) -> list[Member]:
         """What `run` runs: processors, pipelines, workers, and the scheduler if there are
-        schedules."""
+        schedules. By name also "archive" and "retention", which `run` runs where there is a
+        policy."""
         rooms = self._rooms(spark or SparkSettings())
         if only is not None:
             return [member for name in only for member in self._named(name, rooms)]
         return [member for room in rooms for member in room.values()]
+
+    def _duties(self) -> dict[str, Member]:
+        """What no application defines. They have no name in `run` if one of its own has it."""
+        return {"archive": self.archiver(), "retention": Remover(self._runtime)}
+
+    def _duties_when_wanted(self) -> list[Member]:
+        return [
+            WhenWanted(
+                self.archiver(), self._runtime, lambda d: d.archives, lambda d: d.may_archive
+            ),
+            WhenWanted(
+                Remover(self._runtime), self._runtime, lambda d: d.removes, lambda d: d.may_remove
+            ),
+        ]
 
     def _rooms(self, spark: SparkSettings) -> list[dict[str, Member]]:
         pipelines = {name: pipeline.using(spark) for name, pipeline in self._pipelines.items()}
@@ -415,12 +500,16 @@ class Milepost:
     def _named(self, name: str, rooms: list[dict[str, Member]]) -> list[Member]:
         """A channel may be called like a processor: then both."""
         found = [room[name] for room in rooms if name in room]
+        if not found and name in (duties := self._duties()):
+            return [duties[name]]
         if not found:
             raise UnknownProcessor(name, sorted({known for room in rooms for known in room}))
         return found
 
     def _refuse_taken(self, name: str) -> None:
         """A pipeline is a processor too: their checkpoints share one table."""
+        if name.startswith("milepost."):
+            raise ReservedName(name)
         if name in self._processors or name in self._pipelines:
             kind = "processor" if name in self._processors else "pipeline"
             raise ValueError(f"There is a {kind} {name!r} already.")

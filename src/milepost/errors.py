@@ -550,6 +550,20 @@ class ResetRefused(MilepostError):
     sqlstate = "MP063"
 
 
+class InternalProcessor(MilepostError):
+    """What operators may not do to a processor of Milepost itself, such as the archiver."""
+
+    sqlstate = "MP064"
+
+
+class ReservedName(WithFacts):
+    """A processor or pipeline of an application that is called like one of Milepost's own."""
+
+    name: str
+    template = """{name!r} is reserved: names that begin with "milepost." are for internal use.
+        Choose another name."""
+
+
 class HasSegments(ProcessorError):
     """A processor that has segments was started without them."""
 
@@ -885,12 +899,93 @@ class RangeRemoved(MilepostError):
     sqlstate = "MP041"
 
 
+class ArchiveNotInstalled(MilepostError):
+    """pyarrow, which reads and writes files of the archive, is an extra."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The archive needs pyarrow, which is not installed. Nothing was read or changed. "
+            "Install it: pip install 'milepost[archive]'."
+        )
+
+
+class ArchiveGap(MilepostError):
+    """Messages after the end of the archive were removed while the policy named no archive."""
+
+    sqlstate = "MP043"
+
+
+class InvalidArchive(WithFacts):
+    """The address of an archive cannot be used."""
+
+    address: str
+    problem: str
+    template = """The archive's address {address} cannot be used: {problem}. Nothing was changed.
+        Give a directory, or an address that pyarrow knows, as s3://bucket/prefix; credentials
+        belong into the environment."""
+
+
+class ArchiveFileError(WithFacts):
+    """The base of what is wrong with a file of the archive; names it."""
+
+    address: str
+    template = "The file {address} of the archive cannot be read."
+
+
+class ArchiveFileMissing(ArchiveFileError):
+    """The manifest names a file that is not there."""
+
+    address: str
+    template = """The file {address} of the archive is not there. Nothing was skipped. Restore it
+        from a backup, or make its place reachable from this host; milepost archive verify checks
+        all files."""
+
+
+class ArchiveFileBroken(ArchiveFileError):
+    """A file is not what the manifest says, or cannot be decoded."""
+
+    address: str
+    problem: str
+    template = """The file {address} of the archive cannot be read: {problem}. Nothing was skipped.
+        If its place can be reached, the file is damaged: restore it from a backup; milepost archive
+        verify checks all files."""
+
+
+class ArchiveUnwritable(WithFacts):
+    """A file could not be written to the archive."""
+
+    address: str
+    problem: str
+    template = """Nothing could be written to the archive {address}: {problem}. No message was
+        removed, and the next attempt writes the same range. Check that the place exists, has space,
+        and may be written to by this process."""
+
+
+class ArchiveUnreachable(WithFacts):
+    """A place of the archive cannot be listed, or a file there cannot be removed."""
+
+    address: str
+    problem: str
+    template = """The archive {address} cannot be listed or changed: {problem}. The manifest was not
+        changed. Check that the place exists and that this process may list it and remove files
+        there, then repeat."""
+
+
 class NoRetention(WithFacts):
     """There is no policy that says what may be removed."""
 
     schema: str
-    template = """The log in schema {schema} has no retention policy, so everything is kept. Nothing
-        was removed. Set one first: milepost retention set --keep 30d --no-archive."""
+    template = """The log in schema {schema} has no retention policy that removes anything, so
+        everything is kept. Nothing was removed. Set one first: milepost retention set --keep 30d
+        --archive PLACE (or --no-archive)."""
+
+
+class NoArchive(WithFacts):
+    """The policy names no place for the files."""
+
+    schema: str
+    template = """The retention policy of the log in schema {schema} names no archive, so nothing
+        was archived. Name one first: milepost retention set --archive PLACE."""
 
 
 class ProcessorRunning(WithFacts):

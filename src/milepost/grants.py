@@ -26,6 +26,7 @@ _INCLUDED: Mapping[Activity, Sequence[Activity]] = {
     "process": ["read"],
     "work": ["put"],
     "pipeline": ["read"],
+    "archive": ["process", "read"],
     "operate": ["read", "metrics"],
 }
 # PostgreSQL's warning that the current role may grant only some of it, or nothing.

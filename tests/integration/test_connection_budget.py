@@ -8,16 +8,20 @@ import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
 from milepost import Job, Message, Milepost, Repeat, Retry, TakenJob, append, put
+from milepost.archive import FileSize
+from milepost.archive.filing import Filing
 from milepost.db import one
 from milepost.queue import Policy, set_channel
 from milepost.sql import LogOrder
 from tests.connections import TEST, Gate, budget, documented, watching
+from tests.integration.archive.archiving import Running
 from tests.integration.cli.command import Cli
 from tests.integration.processors.running import running
 from tests.integration.queue.worker.working import working
@@ -131,6 +135,24 @@ def test_schedules(mp: Milepost, url: str) -> None:
 
 
 @pytest.mark.usefixtures("messages")
+def test_the_archiver(
+    mp: Milepost, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Held while it reads: before that, the driver opens a connection for its types."""
+    mp.retention(archive=str(tmp_path))
+    small = Milepost(url, max_connections=5)
+    archiver = small.archiver(FileSize(least_messages=1))
+    monkeypatch.setattr(Filing, "_refuse_stopped", lambda filing: filing.stop.wait())
+    archiving = Running(lambda stop: archiver.run("stopped", stop))
+    count = "select count(*) = %s from pg_stat_activity where datname = current_database() and "
+    others = "application_name <> %s and backend_type = 'client backend'"
+    wait_until(lambda: is_true(url, count + others, budget("the archiver"), TEST))
+    assert small._runtime.connections._open == budget("the archiver")
+    archiving.end()
+    assert small._runtime.connections._open == 0
+
+
+@pytest.mark.usefixtures("messages")
 def test_a_reader(url: str) -> None:
     with watching(url) as watch, Cli(url).start("read", "--from", "beginning", "--follow") as read:
         assert read.stdout is not None
@@ -150,6 +172,7 @@ def test_every_row_of_the_table_is_tested() -> None:
         "a worker, `handler(job)`",
         "a worker, `handler(job, tx)`",
         "all schedules of an application",
+        "the archiver",
         "a reader, `milepost read`",
     }
     assert documented().keys() == tested | set(SPARK)

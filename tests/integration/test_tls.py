@@ -17,6 +17,7 @@ import psycopg
 import pytest
 
 from milepost import Message, Milepost
+from milepost.adbc import Connection
 from milepost.embedded.account import Account, account_for_new_data
 from milepost.pipeline.source import executor_connection
 from milepost.pipeline.source.options import complete_conninfo
@@ -117,7 +118,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def executor(url: str, environ: Mapping[str, str]) -> Iterator[executor_connection.Connection]:
+def executor(url: str, environ: Mapping[str, str]) -> Iterator[Connection]:
     """A connection as a task of Spark's has it, with what the driver has sent along."""
     conninfo = complete_conninfo(url, environ)
     try:

@@ -11,9 +11,12 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
+from milepost import Milepost
+from milepost.archive import parquet_file
 from milepost.cli.app import app_for
 from milepost.embedded import EmbeddedServer
 from milepost.pipeline.spark import spark_session
+from tests.pipeline.archived import GROUP, Archive
 from tests.server import postgres
 
 APPLICATION = "tests.pipeline.application"
@@ -69,3 +72,12 @@ def own_server() -> Iterator[EmbeddedServer]:
     with postgres({"autovacuum": "off"}) as server:
         server.start()
         yield server
+
+
+@pytest.fixture
+def archive(mp: Milepost, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
+    """Of the test's log, in a directory; row groups are small."""
+    monkeypatch.setattr(parquet_file, "ROWS_PER_GROUP", GROUP)
+    directory = tmp_path / "archive"
+    directory.mkdir()
+    return Archive(mp, url, directory)

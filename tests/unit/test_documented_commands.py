@@ -15,6 +15,7 @@ from milepost.cli.app import app_for
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
     ROOT / "README.md",
+    ROOT / "docs" / "archive.md",
     ROOT / "docs" / "production.md",
     *sorted((ROOT / "deploy").iterdir()),
     *sorted((ROOT / "examples").glob("[a-z]*.py")),

@@ -16,7 +16,7 @@ from milepost.cli.failures import FailureGroup
 _COMMANDS = ("migrate", "append", "read", "run", "status", "doctor", "rebase", "grant", "demo")
 _GROUPS = (
     "processors", "queue", "channels", "schedules", "pipelines", "dead-letters", "retention",
-    "embedded",
+    "archive", "embedded",
 )  # fmt: skip
 
 

@@ -55,5 +55,5 @@ def progress_cells(status: Status) -> dict[str, str]:
     return {
         "position": shown(status.checkpoint),
         "lag": f"{status.lag_messages:,}{more}",
-        "behind": duration(status.lag_seconds) if status.lag_messages else "-",
+        "behind": duration(status.lag_seconds) if status.lag_messages or more else "-",
     }

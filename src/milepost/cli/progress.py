@@ -49,8 +49,9 @@ class Lines(Pace):
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A function that shows a phase, how much of it is done, and its total."""
+def progress(first: str = "starting Spark") -> Iterator[Callable[[str, int, int], None]]:
+    """A function that shows a phase, how much of it is done, and its total. `first`: what is shown
+    before it is called."""
     out = console(stderr=True)
     if not out.is_terminal:
         yield Lines().update
@@ -63,7 +64,7 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
         MofNCompleteColumn(), TextColumn("{task.fields[words]}"),
     )  # fmt: skip
     with Bar(*columns, console=out) as bar:
-        task = bar.add_task("starting Spark", total=1, words="-")
+        task = bar.add_task(first, total=1, words="-")
         pace = Pace()
 
         def update(phase: str, done: int, total: int) -> None:

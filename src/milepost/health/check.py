@@ -34,6 +34,7 @@ class Limits:
     due_seconds: float = _limit(3600.0, "A job is due and not taken for this long.")
     dead_jobs: int = _limit(0, "More jobs than this are dead.")
     schedule_seconds: float = _limit(60.0, "A schedule is overdue by this long.")
+    archive_seconds: float = _limit(7200.0, "A message waits this long to be archived.")
     sequence_percent: float = _limit(
         75.0, "This much of a sequence, or of transaction ids, is used."
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from milepost import db, sql
-from milepost.health import followers, jobs, storage
+from milepost.health import archive, followers, jobs, storage
 from milepost.health.check import Check, Limits
 from milepost.health.describe import log_checks
 from milepost.health.storage import SequenceStatus, TableStatus
@@ -64,6 +64,7 @@ class Examination(Viewer):
             self._check("pipelines", self._pipelines),
             self._check("queue", self._queue),
             self._check("schedules", self._schedules),
+            self._check("archive", self._archive),
             self._check("sequences", self._sequences),
             self._check("disk", self._disk),
         ]
@@ -98,6 +99,9 @@ class Examination(Viewer):
 
     def _schedules(self, conn: Connection, schema: str) -> Check:
         return jobs.schedules_check(list_schedules(conn, schema), self.limits)
+
+    def _archive(self, conn: Connection, schema: str) -> Check:
+        return archive.archive_check(archive.look_at_archive(conn, schema), self.limits)
 
     def _sequences(self, conn: Connection, schema: str) -> Check:
         found = db.fetch_records(conn, schema, "health_sequences", SequenceStatus, schema=schema)

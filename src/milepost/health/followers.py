@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from milepost import db
+from milepost.archive import Archiver
 from milepost.health.check import TOLD, Check, Limits, first_line, listed
 from milepost.log.diagnosis import Problem
 from milepost.pipeline.admin import PipelineStatus
@@ -35,7 +36,11 @@ class UnfilledClaim:
 
 
 def processors_check(found: Sequence[ProcessorStatus], limits: Limits) -> Check:
-    current = [status for status in _current(found) if status.name not in limits.ignored]
+    current = [
+        status
+        for status in _current(found)
+        if status.name not in limits.ignored and status.name != Archiver.name  # has its own check
+    ]
     return Check("processors", _detail(current, "processor"), _problems(current, limits))
 
 

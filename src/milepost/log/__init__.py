@@ -10,24 +10,25 @@ from milepost.log.decode import (
     unreadable,
 )
 from milepost.log.encode import DEFAULT_MAX_PAYLOAD_BYTES, encode
+from milepost.log.history import History, raw_at
 from milepost.log.pace import Pace
 from milepost.log.read import (
-    EVERYTHING,
     Batch,
     Horizon,
     Reader,
-    Selection,
     Start,
     horizon,
     read_batch,
     start_position,
 )
+from milepost.log.selection import EVERYTHING, Selection
 from milepost.log.subscriptions import Subscriptions
 
 __all__ = [
     "DEFAULT_MAX_PAYLOAD_BYTES",
     "EVERYTHING",
     "Batch",
+    "History",
     "Horizon",
     "Pace",
     "Reader",
@@ -39,6 +40,7 @@ __all__ = [
     "decode_json",
     "encode",
     "horizon",
+    "raw_at",
     "read_batch",
     "refuse_unreadable",
     "start_position",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Area: TypeAlias = Literal[
     "server", "schema", "log", "horizon", "locks", "processors", "claims", "pipelines", "queue",
-    "schedules", "sequences", "disk",
+    "schedules", "archive", "sequences", "disk",
 ]  # fmt: skip
 
 

@@ -1,21 +1,29 @@
-"""Read the log in order: the horizon first, then the rows below it in a later snapshot."""
+"""Read the log in order: the horizon first, then the rows below it in a later snapshot. What was
+removed from the table is read from the archive, whoever reads."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from milepost import sql
-from milepost.db import fetch_one, is_pooled, one, run, translated
-from milepost.log.decode import fetch_messages, raw_message, undecoded, unreadable
+from milepost.db import fetch_one, is_pooled, one, plain, run, translated
+from milepost.errors import ArchiveFileError, RangeRemoved
+from milepost.log.decode import fetch_rows, raw_message, undecoded, unreadable
+from milepost.log.history import History, position_since, raw_at
 from milepost.log.pace import Pace
-from milepost.records import Position, RawMessage, RecordedMessage, Segment
+from milepost.log.selection import EVERYTHING, Selection
+from milepost.records import Position, RawMessage, RecordedMessage
+from milepost.steps import drive, savepoint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from milepost.db import Connection, Statement
 
@@ -42,29 +50,16 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
-    """Which messages a reader selects. Filtering never changes their order."""
+class _Fetched:
+    """A batch that is not decoded yet."""
 
-    topics: Sequence[str] | None = None
-    types: Sequence[str] | None = None
-    segment: Segment | None = None
+    rows: Iterable[RecordedMessage]
+    reached: Position
+    is_full: bool
+    is_held: bool
 
-    def __post_init__(self) -> None:
-        """A str is a sequence of str too: its characters would silently match nothing."""
-        for option, value in (("topics", self.topics), ("types", self.types)):
-            if isinstance(value, str):
-                raise ValueError(f"{option} is {value!r}: expected a list, [{value!r}].")  # noqa: TRY004
-
-    def parameters(self) -> dict[str, Any]:
-        return {
-            "topics": None if self.topics is None else list(self.topics),
-            "types": None if self.types is None else list(self.types),
-            "segment_id": self.segment.id if self.segment else None,
-            "segment_mask": self.segment.mask if self.segment else None,
-        }
-
-
-EVERYTHING = Selection()
+    def decoded(self) -> Batch:
+        return Batch(list(self.rows), self.reached, self.is_full, self.is_held)
 
 
 def horizon(conn: Connection, schema: str = sql.DEFAULT_SCHEMA) -> Horizon:
@@ -104,20 +99,18 @@ class Reader:
     schema: str = sql.DEFAULT_SCHEMA
     keeps_raw: bool = False
     _horizon: Horizon | None = field(default=None, init=False)
+    _history: History = field(init=False)
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
             raise ValueError(f"batch_size is {self.batch_size}: expected at least 1.")
         if not self.conn.autocommit:
             raise ValueError("A reader needs a connection in autocommit mode.")
+        self._history = History(self.schema)
 
     def read(self) -> Batch:
         """The next batch, which may be empty. Everything up to `reached` has been examined."""
-        if self._horizon is None or self._horizon.position <= self.after:
-            self._horizon = horizon(self.conn, self.schema)
-        batch = read_batch(
-            self.conn, self.after, self._horizon, self.selection, self.batch_size, self.schema
-        )
+        batch = self._fetch().decoded()
         if not self.keeps_raw and RawMessage in map(type, batch.messages):
             batch = _up_to_raw(batch)
         self.after = batch.reached
@@ -127,18 +120,32 @@ class Reader:
         """The message at a position, as it is stored in the log; it must exist."""
         statement = appended([position], self.schema)
         with translated(self.schema), undecoded(self.conn, tuple_row) as cursor:
-            return raw_message(*one(cursor.execute(*statement).fetchone()))
+            if (row := cursor.execute(*statement).fetchone()) is not None:
+                return raw_message(*row)
+            ask = plain(self.conn).execute
+            found = drive(raw_at(self.schema, position), lambda step: ask(*step).fetchall())
+        if found is None:
+            raise ValueError(f"The log has no message at position {position}.")
+        return found
 
     def messages(self) -> Iterator[RecordedMessage]:
-        """All messages up to the horizon."""
+        """All messages up to the horizon. Faster than batches, if the caller does not keep them:
+        each is decoded when the one before it is done with (see `ResultRows`)."""
         while True:
-            batch = self.read()
-            yield from batch.messages
+            batch = self._fetch()
+            before, self.after = self.after, batch.reached
+            for message in batch.rows:
+                if type(message) is RawMessage and not self.keeps_raw:
+                    self.after = before
+                    raise unreadable(message)
+                yield message
+                before = message.position
             if not batch.is_full:
                 return
 
     def follow(self, poll_seconds: float = 1.0) -> Iterator[RecordedMessage]:
         """All messages, then new ones as they come; never ends."""
+        yield from self.messages()
         for batch in self.batches(poll_seconds):
             yield from batch.messages
 
@@ -170,6 +177,12 @@ class Reader:
         for _ in self.conn.notifies(timeout=seconds, stop_after=1):
             pass
 
+    def _fetch(self) -> _Fetched:
+        if self._horizon is None or self._horizon.position <= self.after:
+            self._horizon = horizon(self.conn, self.schema)
+        wanted = _Wanted(self.after, self._horizon, self.selection, self.batch_size)
+        return _fetch_batch(self.conn, wanted, self._history)
+
 
 def read_batch(
     conn: Connection,
@@ -178,22 +191,80 @@ def read_batch(
     selection: Selection = EVERYTHING,
     batch_size: int = 1000,
     schema: str = sql.DEFAULT_SCHEMA,
+    *,
+    history: History | None = None,
 ) -> Batch:
-    """Messages after a position and not above a horizon that an earlier statement took."""
-    if horizon.position <= after:
-        return Batch([], after, is_full=False, is_held=horizon.is_held)
-    parameters = selection.parameters() | {
+    """Messages after a position and not above a horizon that an earlier statement took. Who reads
+    batch after batch passes its `history`, which remembers the file that it is in."""
+    wanted = _Wanted(after, horizon, selection, batch_size)
+    return _fetch_batch(conn, wanted, history or History(schema)).decoded()
+
+
+def _fetch_batch(conn: Connection, wanted: _Wanted, history: History) -> _Fetched:
+    if wanted.horizon.position <= wanted.after:
+        return _Fetched([], wanted.after, is_full=False, is_held=wanted.horizon.is_held)
+    try:
+        if history.is_in(conn, wanted.after):
+            return _read_cold(conn, history, wanted)
+        return _read_table(conn, wanted, history.schema)
+    except (RangeRemoved, ArchiveFileError) as error:
+        return _read_elsewhere(conn, history, wanted, error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    after: Position
+    horizon: Horizon
+    selection: Selection
+    count: int
+
+
+def _read_elsewhere(
+    conn: Connection, history: History, wanted: _Wanted, error: RangeRemoved | ArchiveFileError
+) -> _Fetched:
+    """What was removed from the table, even since the last batch, is in the archive. What cannot be
+    read from a file may still be in the table."""
+    if isinstance(error, RangeRemoved):
+        if not history.find(conn, wanted.after):
+            raise error
+        return _read_cold(conn, history, wanted)
+    try:
+        batch = _read_table(conn, wanted, history.schema)
+    except RangeRemoved:
+        raise error from None
+    history.leave()
+    return batch
+
+
+def _read_table(conn: Connection, wanted: _Wanted, schema: str) -> _Fetched:
+    after, horizon, count = wanted.after, wanted.horizon, wanted.count
+    parameters = wanted.selection.parameters() | {
         "after_transaction_id": after.transaction_id,
         "after_position": after.position,
         "horizon_transaction_id": horizon.position.transaction_id,
         "horizon_position": horizon.position.position,
-        "max_count": batch_size,
+        "max_count": count,
     }
-    with translated(schema):
-        messages = fetch_messages(conn, (sql.query("read", schema), parameters))
-    is_full = len(messages) == batch_size
-    reached = messages[-1].position if is_full else horizon.position
-    return Batch(messages, reached, is_full, horizon.is_held)
+    with translated(schema), _surviving(conn):
+        rows = fetch_rows(conn, (sql.query("read", schema), parameters))
+    is_full = len(rows) == count
+    reached = rows.last_position() if is_full else horizon.position
+    return _Fetched(rows, reached, is_full, horizon.is_held)
+
+
+def _surviving(conn: Connection) -> AbstractContextManager[None]:
+    """A read that is refused must not break the caller's transaction: the archive is asked next."""
+    is_outside = conn.autocommit and conn.info.transaction_status == TransactionStatus.IDLE
+    return nullcontext() if is_outside else savepoint(conn)
+
+
+def _read_cold(conn: Connection, history: History, wanted: _Wanted) -> _Fetched:
+    """Full as long as something follows, in the next file or in the table."""
+    horizon = wanted.horizon
+    messages, reached = history.read(
+        conn, wanted.after, horizon.position, wanted.selection, wanted.count
+    )
+    return _Fetched(messages, reached, reached < horizon.position, horizon.is_held)
 
 
 def appended(positions: Sequence[Position], schema: str) -> Statement:
@@ -220,4 +291,7 @@ def _up_to_raw(batch: Batch) -> Batch:
 def _position_at(conn: Connection, time: datetime, schema: str) -> Position:
     if time.tzinfo is None:
         raise ValueError(f"{time} has no time zone: pass a datetime with a time zone.")
-    return Position(*fetch_one(conn, schema, "position_at", recorded_from=time))
+    # The table first: what is removed from it meanwhile is in the archive by then.
+    found = Position(*fetch_one(conn, schema, "position_at", recorded_from=time))
+    archived = position_since(conn, schema, time)
+    return found if archived is None else min(archived, found)

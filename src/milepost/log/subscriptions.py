@@ -23,7 +23,8 @@ from milepost.handlers import (
 from milepost.log.append import append
 from milepost.log.decode import fetch_messages, fetch_messages_async, refuse_unreadable
 from milepost.log.encode import not_a_message
-from milepost.log.read import Selection, appended
+from milepost.log.read import appended
+from milepost.log.selection import Selection
 from milepost.records import Message
 from milepost.steps import savepoint, savepoint_async
 

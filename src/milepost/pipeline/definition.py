@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
 
 from milepost.checkpoints import CheckpointKey
 from milepost.log import Selection, Start
-from milepost.pipeline.names import COLUMNS
+from milepost.pipeline.names import wanted_columns
 from milepost.pipeline.sinks import (
     LONGEST_NAME_BYTES,
     Append,
@@ -77,17 +77,8 @@ class PipelineOptions:
         for option, names in (("topics", self.topics), ("types", self.types)):
             if names is not None and not (names and all(names)):
                 raise ValueError(f"{option} is {names!r}: expected a list of names, or None.")
-        self._check_columns()
+        wanted_columns(self.columns)  # refuses others
         self._check_table()
-
-    def _check_columns(self) -> None:
-        if self.columns is None:
-            return
-        known = ", ".join(COLUMNS)
-        if isinstance(self.columns, str) or not self.columns:
-            raise ValueError(f"columns is {self.columns!r}: expected a list of some of {known}.")
-        if unknown := [name for name in self.columns if name not in COLUMNS]:
-            raise ValueError(f"columns names {', '.join(unknown)}. There are: {known}.")
 
     def _check_table(self) -> None:
         name = "" if self.table is None else self.table.versioned(self.version)
@@ -110,6 +101,11 @@ class PipelineOptions:
     @property
     def key(self) -> CheckpointKey:
         return CheckpointKey(self.name, self.version)
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The columns of a message that the function gets."""
+        return wanted_columns(self.columns)
 
     @property
     def selection(self) -> Selection:

@@ -66,14 +66,14 @@ class Pipeline(Follower):
     ) -> Rebuilt:
         """Fill a new version of its table from the log, then let its target show that version."""
         require_spark()
-        from milepost.pipeline.rebuild import DEFAULT_MAX_MESSAGES, Rebuild, refuse
+        from milepost.pipeline.rebuild import Rebuild, refuse
 
         refuse(self.definition.options)  # before Spark is started
         rebuild = Rebuild(
             self._setup(),
             to_version=to_version,
             is_old_dropped=drop_old,
-            max_messages=DEFAULT_MAX_MESSAGES if max_messages is None else max_messages,
+            max_messages=max_messages,
             watch=watch or (lambda _: None),
         )
         with db.acting(self.runtime.url, "pipeline"):

@@ -15,6 +15,9 @@ from milepost.processors.self_checkpointing.fenced_upsert import FencedUpsert
 from milepost.processors.self_checkpointing.file_store import FileStore
 from milepost.processors.self_checkpointing.snapshot import Snapshot
 from milepost.processors.session import ProcessorSession
+from milepost.processors.standby import Standby
+from milepost.processors.status import ProcessorStatus
+from milepost.processors.turn import Turns
 
 __all__ = [
     "LATEST",
@@ -31,14 +34,17 @@ __all__ = [
     "Processor",
     "ProcessorOptions",
     "ProcessorSession",
+    "ProcessorStatus",
     "ResetHandler",
     "Runner",
     "SegmentListener",
     "SegmentWork",
     "Snapshot",
+    "Standby",
     "Surroundings",
     "ThreadLeases",
     "Trigger",
+    "Turns",
     "is_past",
     "on",
     "standings",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from milepost import db
 from milepost.errors import HasSegments, WaitTimedOut
-from milepost.log import Horizon, Selection, horizon, read_batch
+from milepost.log import History, Horizon, Selection, horizon, read_batch
 from milepost.records import Position, Segment
 from milepost.runtime import holds_within
 
@@ -121,6 +121,12 @@ def is_past(
     """Whether nothing of the selection lies between a checkpoint and a position."""
     if checkpoint >= position:
         return True
-    up_to = Horizon(position, is_held=False)
-    batch = read_batch(conn, checkpoint, up_to, selection, batch_size=1, schema=schema)
-    return not batch.messages
+    up_to, history = Horizon(position, is_held=False), History(schema)
+    while True:
+        batch = read_batch(
+            conn, checkpoint, up_to, selection, batch_size=1, schema=schema, history=history
+        )
+        # In the archive, a batch without messages may end before the position.
+        if batch.messages or not batch.is_full:
+            return not batch.messages
+        checkpoint = batch.reached

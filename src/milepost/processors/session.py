@@ -16,7 +16,7 @@ from milepost.errors import (
     SegmentsGivenBack,
     TransactionEnded,
 )
-from milepost.log import horizon, read_batch, start_position
+from milepost.log import History, horizon, read_batch, start_position
 from milepost.processors.deliver.concurrent import ConcurrentDelivery
 from milepost.processors.deliver.inbox import Inbox
 from milepost.processors.deliver.sequential import Delivery, SequentialDelivery
@@ -60,6 +60,10 @@ class ProcessorSession(Session):
     overseen: Overseen = field(init=False)
     watch: Watch | None = field(default=None, init=False)
     _limit: Horizon | None = field(default=None, init=False)  # how far it reads, without a watcher
+    _history: History = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._history = History(self.schema)
 
     @property
     def options(self) -> ProcessorOptions:
@@ -145,7 +149,15 @@ class ProcessorSession(Session):
         return replace(batch, is_full=self._limit.position > batch.reached)
 
     def _read(self, conn: Connection, after: Position, limit: Horizon, batch_size: int) -> Batch:
-        return read_batch(conn, after, limit, self.options.selection, batch_size, self.schema)
+        return read_batch(
+            conn,
+            after,
+            limit,
+            self.options.selection,
+            batch_size,
+            self.schema,
+            history=self._history,
+        )
 
     def rest(self, seconds: float) -> None:
         """Until it is woken, or for that long. Notices a stop."""

@@ -33,8 +33,12 @@ class Standby:
     runtime: Runtime
     status: ProcessorStatus
     stop: Event
-    _backoff: Backoff = field(default_factory=lambda: Backoff(STANDBY), init=False)
+    pace: Retry = STANDBY
+    _backoff: Backoff = field(init=False)
     _progress: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._backoff = Backoff(self.pace)
 
     def wait(self, until: Until) -> None:
         """Until it is worth trying to work, or a stop is requested."""

@@ -90,15 +90,22 @@ class Connections:
 
     def acquire(self, lease: AnyLease[C]) -> None:
         """Gives the lease a connection, as soon as there is one for it."""
-        with self._changed:
-            while not self._may_have(lease):
-                if lease.stop.is_set():
-                    raise Stopping
-                self._changed.wait(LOOK_SECONDS)
-            victim, left = self._grant(lease)
+        victim, left = self._granted(lease)
         if lease.conn is None:
             with self._opening(lease):
                 lease.conn = lease.make(victim, left)
+
+    @contextmanager
+    def counting(self, name: str, stop: Event) -> Iterator[None]:
+        """Counts a connection of another driver, as one of the process's own."""
+        lease = self.lease(name, stop, is_own=True)
+        victim, left = self._granted(lease)
+        if victim is not None:
+            victim.close_connection(left)
+        try:
+            yield
+        finally:
+            self.give_back(lease)
 
     async def acquire_async(self, lease: AsyncLease) -> None:
         """The same on the event loop of the lease, which must not be blocked."""
@@ -132,6 +139,14 @@ class Connections:
             if lease.conn is not None:
                 lease.close_connection(lease.conn)
                 self.give_back(lease)
+
+    def _granted(self, lease: AnyLease[C]) -> tuple[AnyLease[Any] | None, Any]:
+        with self._changed:
+            while not self._may_have(lease):
+                if lease.stop.is_set():
+                    raise Stopping
+                self._changed.wait(LOOK_SECONDS)
+            return self._grant(lease)
 
     def _grant(self, lease: AnyLease[C]) -> tuple[AnyLease[Any] | None, Any]:
         """Its own connection, if that rests. Else it may open one, or take one over."""

@@ -30,6 +30,9 @@ class Timing:
     advance_seconds: float = 1.0  # between two stores of a checkpoint that only passes the filter
     beat_seconds: float = 1.0  # between two extensions of claims, if claims are not shorter
     retry_seconds: float = 1.0  # that retries may keep new messages waiting
+    policy_seconds: float = 5.0  # between two looks whether there is a retention policy now
+    archive_seconds: float = 10.0  # between two looks for what to archive
+    removal_seconds: float = 60.0  # between two removals of what the policy does not keep
 
 
 @dataclass(slots=True, eq=False)
@@ -47,8 +50,14 @@ class Runtime:
     def __post_init__(self) -> None:
         self.connections = Connections(self.url, self.max_connections, self.schema)
 
-    def check(self, members: Sequence[Member], stop: Event) -> None:
-        """Waits for a server that is starting. Raises what would keep all members from running."""
+    def check(
+        self,
+        members: Sequence[Member],
+        stop: Event,
+        look: Callable[[Connection], None] = lambda _conn: None,
+    ) -> None:
+        """Waits for a server that is starting. Raises what would keep all members from running.
+        `look` uses the same connection."""
         self.reserve(members)
         activity = members[0].activity if members else None
         backoff = Backoff()
@@ -56,6 +65,7 @@ class Runtime:
             try:
                 with db.connect(self.url) as conn, db.acting(conn, activity):
                     db.check_schema(conn, self.schema)
+                    look(conn)
                     return
             except Exception as error:
                 if not is_server_starting(error):

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 LogOrder = Literal["append", "transaction"]
 # What a role can be permitted to do; each has a file in `grants/`.
-Activity = Literal["append", "read", "put", "process", "work", "pipeline", "operate", "metrics"]
+Activity = Literal[
+    "append", "read", "put", "process", "work", "pipeline", "archive", "operate", "metrics"
+]  # fmt: skip
 DEFAULT_SCHEMA = "milepost"
 # The last migration of the previous release, whose code still runs on this release's schema. What
 # that code needs is dropped in the next release at the earliest (docs/upgrading.md).

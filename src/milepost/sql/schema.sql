@@ -37,6 +37,7 @@ CREATE FUNCTION milepost.abandon_processor(processor text, version integer) RETU
 declare
   was_known boolean;
 begin
+  perform "milepost".refuse_internal(abandon_processor.processor);
   perform from "milepost".processors as p
   where p.name = abandon_processor.processor and p.version = abandon_processor.version
   for update;
@@ -291,45 +292,221 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.archive_age() RETURNS interval
+    LANGUAGE plpgsql
+    AS $$
+begin
+  return (select coalesce(r.archive_after, r.keep) from "milepost".retention as r);
+end;
+$$;
+
+CREATE TABLE milepost.archive (
+    after_transaction_id bigint NOT NULL,
+    after_position bigint NOT NULL,
+    last_transaction_id bigint NOT NULL,
+    last_position bigint NOT NULL,
+    location text NOT NULL,
+    name text NOT NULL,
+    messages bigint NOT NULL,
+    bytes bigint NOT NULL,
+    sha256 text NOT NULL,
+    recorded_from timestamp with time zone,
+    recorded_to timestamp with time zone,
+    topics text[],
+    types text[],
+    format_version integer NOT NULL,
+    has_content boolean DEFAULT false NOT NULL,
+    epoch bigint NOT NULL,
+    written_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    is_first boolean DEFAULT false NOT NULL,
+    previous_transaction_id bigint GENERATED ALWAYS AS (
+CASE
+    WHEN (NOT is_first) THEN after_transaction_id
+    ELSE NULL::bigint
+END) STORED,
+    previous_position bigint GENERATED ALWAYS AS (
+CASE
+    WHEN (NOT is_first) THEN after_position
+    ELSE NULL::bigint
+END) STORED,
+    CONSTRAINT archive_is_a_range CHECK ((ROW(after_transaction_id, after_position) < ROW(last_transaction_id, last_position))),
+    CONSTRAINT archive_messages CHECK ((messages >= 0))
+);
+
+CREATE TABLE milepost.log (
+    log_order text NOT NULL,
+    system_identifier bigint NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    functions_checksum text,
+    is_only boolean DEFAULT true NOT NULL,
+    removed_transaction_id bigint DEFAULT 0 NOT NULL,
+    removed_position bigint DEFAULT 0 NOT NULL,
+    timeline integer,
+    oldest_code integer DEFAULT 0 NOT NULL,
+    functions_digest text,
+    CONSTRAINT log_is_only_check CHECK (is_only),
+    CONSTRAINT log_log_order_check CHECK ((log_order = ANY (ARRAY['append'::text, 'transaction'::text])))
+);
+
+CREATE FUNCTION milepost.archive_end() RETURNS milepost."position"
+    LANGUAGE sql
+    RETURN COALESCE((SELECT ROW(archive.last_transaction_id, archive.last_position)::milepost."position" AS "row" FROM milepost.archive ORDER BY archive.last_transaction_id DESC, archive.last_position DESC LIMIT 1), (SELECT ROW(log.removed_transaction_id, log.removed_position)::milepost."position" AS "row" FROM milepost.log));
+
+CREATE FUNCTION milepost.archive_limit(max_walked bigint DEFAULT NULL::bigint) RETURNS milepost."position"
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  policy "milepost".retention;
+begin
+  select * into policy from "milepost".retention;
+  if policy.archive is null then
+    return null;
+  end if;
+  return "milepost".policy_limit(
+    "milepost".archive_end(),
+    coalesce(policy.archive_after, policy.keep),
+    case when policy.archive_after is null then policy.keep_messages end,
+    archive_limit.max_walked
+  );
+end;
+$$;
+
+CREATE FUNCTION milepost.archived_lag(after milepost."position", topics text[] DEFAULT NULL::text[], types text[] DEFAULT NULL::text[], OUT messages bigint, OUT is_exact boolean, OUT oldest timestamp with time zone) RETURNS record
+    LANGUAGE plpgsql STABLE
+    AS $$
+#variable_conflict use_column
+declare
+  removed "milepost".position;
+begin
+  select l.removed_transaction_id, l.removed_position into removed from "milepost".log as l;
+  if archived_lag.after >= removed then
+    messages := 0;
+    is_exact := true;
+    return;
+  end if;
+  select
+    coalesce(sum(case when f.is_whole and f.is_unfiltered then f.messages end), 0),
+    coalesce(bool_and(f.is_whole and f.is_unfiltered), true),
+    min(case when f.is_begun then f.recorded_to else f.recorded_from end)
+  into messages, is_exact, oldest
+  from (
+    select
+      a.messages,
+      a.recorded_from,
+      a.recorded_to,
+      row(a.after_transaction_id, a.after_position)::"milepost".position < archived_lag.after as is_begun,
+      row(a.after_transaction_id, a.after_position)::"milepost".position >= archived_lag.after
+        and row(a.last_transaction_id, a.last_position)::"milepost".position <= removed as is_whole,
+      -- A file with one topic has only messages of that topic.
+      (archived_lag.topics is null or a.topics <@ archived_lag.topics)
+        and (archived_lag.types is null or a.types <@ archived_lag.types) as is_unfiltered
+    from "milepost".archive as a
+    where (a.last_transaction_id, a.last_position)
+        > ((archived_lag.after).transaction_id, (archived_lag.after).position)
+      and (a.after_transaction_id, a.after_position)
+        < ((removed).transaction_id, (removed).position)
+      and a.messages > 0
+      and (archived_lag.topics is null or a.topics is null or a.topics && archived_lag.topics)
+      and (archived_lag.types is null or a.types is null or a.types && archived_lag.types)
+  ) as f;
+end;
+$$;
+
 CREATE FUNCTION milepost.before_append() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
     AS $$
 declare
-  marker constant pg_catalog.text := pg_catalog.concat('milepost.appending_', tg_relid);
-  own_id constant pg_catalog.text := pg_catalog.pg_current_xact_id();
-  checked constant pg_catalog.text := pg_catalog.concat('milepost.checked_', tg_relid);
+  own_id pg_catalog.xid8;
   floor bigint;
   done pg_catalog.text;
 begin
-  if pg_catalog.texteq(pg_catalog.current_setting(marker, true), own_id) then
-    return null;
+  if pg_catalog.pg_current_xact_id_if_assigned() is null then
+    own_id := pg_catalog.pg_current_xact_id();
+  else
+    declare
+      marker constant pg_catalog.text := pg_catalog.concat('milepost.appending_', tg_relid);
+      own_id constant pg_catalog.text := pg_catalog.pg_current_xact_id();
+    begin
+      if pg_catalog.texteq(pg_catalog.current_setting(marker, true), own_id) then
+        return null;
+      end if;
+      done := pg_catalog.set_config(marker, own_id, true);
+    end;
   end if;
-  if coalesce(pg_catalog.textne(pg_catalog.current_setting(checked, true), 'yes'), true) then
+  if pg_catalog.texteq(
+    pg_catalog.current_setting(
+      pg_catalog.textcat(
+        'milepost.checked_',
+        '"milepost".messages'::pg_catalog.regclass::pg_catalog.oid::pg_catalog.text
+      ),
+      true
+    ),
+    'yes'
+  ) is not true then
     done := "milepost".refuse_foreign_rows();
     done := "milepost".adopt_log();
-    done := pg_catalog.set_config(checked, 'yes', false);
+    done := pg_catalog.set_config(
+      pg_catalog.concat('milepost.checked_', '"milepost".messages'::pg_catalog.regclass::bigint),
+      'yes',
+      false
+    );
   end if;
   floor := coalesce(pg_catalog.pg_sequence_last_value('"milepost".messages_position_seq'), 0);
   -- No appender takes a key exclusively. If another session does or waits to, a lower floor is
   -- safe.
   while not pg_catalog.pg_try_advisory_xact_lock_shared(
     pg_catalog.int8or(
-      pg_catalog.int8shl(tg_relid::bigint, 32), pg_catalog.int8and(floor, 4294967295)
+      pg_catalog.int8shl('"milepost".messages'::pg_catalog.regclass::bigint, 32),
+      pg_catalog.int8and(floor, 4294967295)
     )
   ) loop
     floor := pg_catalog.int8mi(floor, 1);
   end loop;
-  done := pg_catalog.set_config(marker, own_id, true);
   -- A message that is visible must be durable (see last_message).
   if pg_catalog.texteq(pg_catalog.current_setting('synchronous_commit'), 'off') then
     done := pg_catalog.set_config('synchronous_commit', 'local', true);
   end if;
-  if coalesce(pg_catalog.textne(pg_catalog.current_setting('milepost.notify', true), 'off'), true)
-    and pg_catalog.pg_try_advisory_xact_lock(pg_catalog.int8um(tg_relid::bigint))
+  if pg_catalog.texteq(pg_catalog.current_setting('milepost.notify', true), 'off') is not true
+    and pg_catalog.pg_try_advisory_xact_lock(
+      pg_catalog.int8um('"milepost".messages'::pg_catalog.regclass::bigint)
+    )
   then
     done := pg_catalog.pg_notify('milepost', '');
   end if;
   return null;
+end;
+$$;
+
+CREATE FUNCTION milepost.begin_archiving(owner text, OUT transaction_id bigint, OUT "position" bigint, OUT epoch bigint) RETURNS record
+    LANGUAGE plpgsql
+    SET lock_timeout TO '10s'
+    AS $$
+#variable_conflict use_column
+declare
+  archived "milepost".position;
+  removed "milepost".position;
+begin
+  insert into "milepost".checkpoints as c (
+    processor, version, segment, transaction_id, "position", epoch, owner
+  )
+  values ('milepost.archive', 1, 0, 0, 0, 1, begin_archiving.owner)
+  on conflict (processor, version, segment) do update
+  set epoch = c.epoch + 1, owner = excluded.owner;
+  archived := "milepost".archive_end();
+  select l.removed_transaction_id, l.removed_position into removed from "milepost".log as l;
+  if archived < removed then
+    raise exception 'messages after position %:%, up to %:%, were removed without being archived',
+      (archived).transaction_id, (archived).position, (removed).transaction_id, (removed).position
+      using errcode = 'MP043',
+      hint = 'The archive has a gap there, and nothing was changed. To begin a new archive after it: milepost archive forget';
+  end if;
+  update "milepost".checkpoints as c
+  set transaction_id = (archived).transaction_id, "position" = (archived).position,
+    updated_at = clock_timestamp()
+  where c.processor = 'milepost.archive' and c.version = 1 and c.segment = 0
+  returning c.transaction_id, c."position", c.epoch
+  into transaction_id, "position", epoch;
 end;
 $$;
 
@@ -771,6 +948,7 @@ CREATE FUNCTION milepost.create_segments(processor text, version integer, number
 declare
   at record;
 begin
+  perform "milepost".refuse_internal(create_segments.processor);
   if create_segments.number is null or create_segments.number not between 1 and 4096 then
     raise exception 'a processor has 1 to 4096 segments, not %', create_segments.number
       using errcode = 'invalid_parameter_value';
@@ -796,7 +974,7 @@ begin
     and c.segment = 0
   for update;
   if not found then
-    perform "milepost".refuse_gone(create_segments.start);
+    perform "milepost".refuse_unreachable(create_segments.start);
   end if;
   insert into "milepost".segments (processor, version, id, mask, epoch)
   select create_segments.processor, create_segments.version, i.id, i.mask, coalesce(at.epoch, 0) + 1
@@ -1007,6 +1185,72 @@ begin
   return found_key;
 end;
 $_$;
+
+CREATE FUNCTION milepost.erase_letters(key text, max_count integer, OUT number integer, OUT remaining bigint) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  parked bigint[];
+  ids bigint[];
+begin
+  select coalesce(array_agg(free.id), '{}')
+  into parked
+  from (
+    select k.id
+    from "milepost".parked_keys as k
+    where k.key = erase_letters.key
+    order by k.digest
+    for update skip locked
+  ) as free;
+  select coalesce(array_agg(free.id), '{}')
+  into ids
+  from (
+    select d.id
+    from "milepost".dead_letters as d
+    where d.key = erase_letters.key and (d.parked_id is null or d.parked_id = any(parked))
+    order by d.id
+    limit erase_letters.max_count
+    for update skip locked
+  ) as free;
+  number := "milepost".drop_dead_letters(ids);
+  select count(*) into remaining from "milepost".dead_letters as d where d.key = erase_letters.key;
+end;
+$$;
+
+CREATE FUNCTION milepost.erase_messages(key text, after milepost."position", max_count integer, OUT number bigint, OUT transaction_id bigint, OUT "position" bigint) RETURNS record
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET max_parallel_workers_per_gather TO '0'
+    AS $$
+#variable_conflict use_column
+begin
+  number := 0;
+  select chunk.transaction_id, chunk."position"
+  into transaction_id, "position"
+  from (
+    select m.transaction_id, m."position"
+    from "milepost".messages as m
+    where (m.transaction_id, m."position")
+      > ((erase_messages.after).transaction_id, (erase_messages.after).position)
+    order by m.transaction_id, m."position"
+    limit erase_messages.max_count
+  ) as chunk
+  order by chunk.transaction_id desc, chunk."position" desc
+  limit 1;
+  if found then
+    delete from "milepost".messages as m
+    where (m.transaction_id, m."position")
+        > ((erase_messages.after).transaction_id, (erase_messages.after).position)
+      and (m.transaction_id, m."position")
+        <= (erase_messages.transaction_id, erase_messages."position")
+      and m.key = erase_messages.key;
+    get diagnostics number = row_count;
+  end if;
+end;
+$$;
 
 CREATE FUNCTION milepost.fail(ids bigint[], attempts integer[], delays interval[] DEFAULT NULL::interval[], errors text[] DEFAULT NULL::text[], finals boolean[] DEFAULT NULL::boolean[], tokens bigint[] DEFAULT NULL::bigint[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
@@ -1306,6 +1550,10 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.history_end() RETURNS milepost."position"
+    LANGUAGE sql STABLE
+    RETURN GREATEST((SELECT ROW(archive.last_transaction_id, archive.last_position)::milepost."position" AS "row" FROM milepost.archive ORDER BY archive.last_transaction_id DESC, archive.last_position DESC LIMIT 1), (SELECT ROW(log.removed_transaction_id, log.removed_position)::milepost."position" AS "row" FROM milepost.log));
+
 CREATE FUNCTION milepost.horizon() RETURNS milepost."position"
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1357,7 +1605,7 @@ CREATE FUNCTION milepost.horizon_holders() RETURNS TABLE(pid integer, prepared t
       when activity.pid is not null then format('select pg_terminate_backend(%s)', activity.pid)
       else format('rollback prepared %L', prepared.gid)
     end
-  from "milepost".floors_held() as lock
+  from (select distinct virtualtransaction, pid from "milepost".floors_held()) as lock
   left join pg_stat_activity as activity on activity.pid = lock.pid
   -- A prepared transaction is identified by the lock on its own id, which it keeps too; the virtual
   -- id of both locks is its session's, or -1 and its own id after a restart.
@@ -1383,6 +1631,22 @@ CREATE FUNCTION milepost.initial_segments(number integer) RETURNS TABLE(id integ
   order by i
 $$;
 
+CREATE FUNCTION milepost.is_archived(after milepost."position", removed milepost."position") RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    AS $$
+begin
+  return exists (
+    select from "milepost".archive as a
+    where a.is_first and (a.after_transaction_id, a.after_position)
+      <= ((is_archived.after).transaction_id, (is_archived.after).position)
+  ) and exists (
+    select from "milepost".archive as a
+    where (a.last_transaction_id, a.last_position)
+      >= ((is_archived.removed).transaction_id, (is_archived.removed).position)
+  );
+end;
+$$;
+
 CREATE FUNCTION milepost.is_held(horizon milepost."position") RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1402,21 +1666,6 @@ begin
   );
 end;
 $$;
-
-CREATE TABLE milepost.log (
-    log_order text NOT NULL,
-    system_identifier bigint NOT NULL,
-    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    functions_checksum text,
-    is_only boolean DEFAULT true NOT NULL,
-    removed_transaction_id bigint DEFAULT 0 NOT NULL,
-    removed_position bigint DEFAULT 0 NOT NULL,
-    timeline integer,
-    oldest_code integer DEFAULT 0 NOT NULL,
-    functions_digest text,
-    CONSTRAINT log_is_only_check CHECK (is_only),
-    CONSTRAINT log_log_order_check CHECK ((log_order = ANY (ARRAY['append'::text, 'transaction'::text])))
-);
 
 CREATE FUNCTION milepost.is_other_timeline() RETURNS boolean
     LANGUAGE sql
@@ -2007,10 +2256,12 @@ begin
     select newest.transaction_id, newest."position"
     from "milepost".last_message(note_lost.up_to) as newest
     union all
+    select history.transaction_id, history."position" from "milepost".history_end() as history
+    union all
     select transaction_id, "position" from "milepost".checkpoints
-    where (transaction_id, "position")
-      <= ((note_lost.up_to).transaction_id, (note_lost.up_to).position)
   ) as known
+  where (known.transaction_id, known."position")
+    <= ((note_lost.up_to).transaction_id, (note_lost.up_to).position)
   order by known.transaction_id desc, known."position" desc
   limit 1;
   insert into "milepost".lost_positions (
@@ -2143,27 +2394,52 @@ CREATE FUNCTION milepost.park(processor text, version integer, transaction_ids b
     AS $$
 #variable_conflict use_column
 declare
+  found_messages "milepost".messages[];
+  found_replayed boolean[];
+begin
+  select
+    array_agg(m order by m.transaction_id, m."position"),
+    array_agg(coalesce(wanted.is_replayed, false) order by m.transaction_id, m."position")
+  into found_messages, found_replayed
+  from unnest(park.transaction_ids, park.positions, park.is_replayed)
+    as wanted (transaction_id, "position", is_replayed)
+  join "milepost".messages as m using (transaction_id, "position");
+  if found_messages is null then
+    return 0;
+  end if;
+  return "milepost".park_messages(
+    park.processor, park.version, found_messages, park.error, park.traceback, park.attempts,
+    found_replayed, park.retry
+  );
+end;
+$$;
+
+CREATE FUNCTION milepost.park_messages(processor text, version integer, messages milepost.messages[], error text, traceback text DEFAULT ''::text, attempts integer DEFAULT 0, is_replayed boolean[] DEFAULT NULL::boolean[], retry boolean DEFAULT false) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
   digests bytea[];
   held integer;
   number integer;
 begin
   select coalesce(array_agg(distinct sha256(convert_to(m.key, 'UTF8'))), '{}')
   into digests
-  from unnest(park.transaction_ids, park.positions) as wanted (transaction_id, "position")
-  join "milepost".messages as m using (transaction_id, "position")
+  from unnest(park_messages.messages) as m
   where m.key is not null;
   loop
     insert into "milepost".parked_keys (processor, version, digest, key, retry_requested_at)
     select distinct on (m.key)
-      park.processor, park.version, sha256(convert_to(m.key, 'UTF8')), m.key,
-      case when park.retry then clock_timestamp() end
-    from unnest(park.transaction_ids, park.positions) as wanted (transaction_id, "position")
-    join "milepost".messages as m using (transaction_id, "position")
+      park_messages.processor, park_messages.version, sha256(convert_to(m.key, 'UTF8')), m.key,
+      case when park_messages.retry then clock_timestamp() end
+    from unnest(park_messages.messages) as m
     where m.key is not null
     order by m.key
     on conflict (processor, version, digest) do nothing;
     perform from "milepost".parked_keys as k
-    where k.processor = park.processor and k.version = park.version and k.digest = any(digests)
+    where k.processor = park_messages.processor
+      and k.version = park_messages.version
+      and k.digest = any(digests)
     order by k.digest
     for key share;
     get diagnostics held = row_count;
@@ -2175,15 +2451,16 @@ begin
     recorded_at, error, traceback, attempts, is_parked, parked_id, is_replayed
   )
   select
-    park.processor, park.version, m.transaction_id, m."position", m.id, m.topic, m.key, m.type,
-    m.data, m.metadata, m.recorded_at, park.error, park.traceback, park.attempts, true, k.id,
-    coalesce(wanted.is_replayed, false)
-  from unnest(park.transaction_ids, park.positions, park.is_replayed)
-    as wanted (transaction_id, "position", is_replayed)
-  join "milepost".messages as m using (transaction_id, "position")
+    park_messages.processor, park_messages.version, m.transaction_id, m."position", m.id, m.topic,
+    m.key, m.type, m.data, m.metadata, m.recorded_at, park_messages.error, park_messages.traceback,
+    park_messages.attempts, true, k.id,
+    coalesce(park_messages.is_replayed[m.number], false)
+  from unnest(park_messages.messages) with ordinality as m (
+    "position", transaction_id, id, topic, key, type, data, metadata, recorded_at, number
+  )
   left join "milepost".parked_keys as k
-    on k.processor = park.processor
-    and k.version = park.version
+    on k.processor = park_messages.processor
+    and k.version = park_messages.version
     and k.digest = sha256(convert_to(m.key, 'UTF8'))
   order by m.transaction_id, m."position"
   on conflict (processor, version, transaction_id, "position") do update
@@ -2228,6 +2505,175 @@ begin
   end if;
   perform "milepost".refresh_members(pause_channel.name);
   perform pg_notify(concat('milepost', '_queue'), '');
+end;
+$$;
+
+CREATE FUNCTION milepost.plan_archive(file_messages bigint, least_messages bigint, longest_wait interval, is_last boolean) RETURNS TABLE(after_transaction_id bigint, after_position bigint, last_transaction_id bigint, last_position bigint, about bigint, location text)
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET max_parallel_workers_per_gather TO '0'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  policy "milepost".retention;
+  age interval;
+  keep_messages bigint;
+  after constant "milepost".position := "milepost".archive_end();
+  horizon constant "milepost".position := "milepost".horizon();
+  first_at timestamptz;
+  written_at timestamptz;
+  is_due boolean;
+  whole "milepost".position;
+  last "milepost".position;
+begin
+  select * into policy from "milepost".retention;
+  if policy.archive is null or after >= horizon then
+    return;
+  end if;
+  age := coalesce(policy.archive_after, policy.keep);
+  keep_messages := case when policy.archive_after is null then policy.keep_messages end;
+
+  select m.recorded_at into first_at
+  from "milepost".messages as m
+  where (m.transaction_id, m."position") > ((after).transaction_id, (after).position)
+  order by m.transaction_id, m."position"
+  limit 1;
+  if first_at >= clock_timestamp() - age and isfinite(first_at) then
+    return;
+  end if;
+  select a.written_at into written_at
+  from "milepost".archive as a
+  order by a.last_transaction_id desc, a.last_position desc
+  limit 1;
+  -- Since when it waits is not known of a message that is kept for its number.
+  is_due := plan_archive.is_last or coalesce(
+    clock_timestamp() - plan_archive.longest_wait > greatest(
+      coalesce(written_at, case when keep_messages is not null then policy.changed_at end),
+      case when isfinite(first_at) then first_at + coalesce(age, interval '0') end
+    ),
+    true
+  );
+  if not is_due
+    and (horizon).position - (after).position < keep_messages + plan_archive.least_messages then
+    return;
+  end if;
+
+  -- From the primary key alone. The row itself is looked up only then.
+  select m.transaction_id, m."position"
+  into whole
+  from "milepost".messages as m
+  where (m.transaction_id, m."position") > ((after).transaction_id, (after).position)
+    and (m.transaction_id, m."position") <= ((horizon).transaction_id, (horizon).position)
+  order by m.transaction_id, m."position"
+  offset plan_archive.file_messages - 1 limit 1;
+  if found and keep_messages is null and (
+    age is null
+    or exists (
+      select from "milepost".messages as m
+      where m.transaction_id = whole.transaction_id
+        and m."position" = whole."position"
+        and m.recorded_at < clock_timestamp() - age - interval '1 hour'
+    )
+  ) then
+    last := whole;
+    about := plan_archive.file_messages;
+  else
+    last := "milepost".archive_limit(plan_archive.file_messages);
+    select count(*) into about
+    from (
+      select from "milepost".messages as m
+      where (m.transaction_id, m."position") > ((after).transaction_id, (after).position)
+        and (m.transaction_id, m."position") <= ((last).transaction_id, (last).position)
+    ) as counted;
+    if about = 0 or (about < plan_archive.least_messages and not is_due) then
+      return;
+    end if;
+  end if;
+  after_transaction_id := (after).transaction_id;
+  after_position := (after).position;
+  last_transaction_id := (last).transaction_id;
+  last_position := (last).position;
+  location := policy.archive;
+  return next;
+end;
+$$;
+
+CREATE FUNCTION milepost.policy_limit(after milepost."position", keep interval, keep_messages bigint, max_walked bigint DEFAULT NULL::bigint) RETURNS milepost."position"
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET max_parallel_workers_per_gather TO '0'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  -- A message above the horizon may still get neighbours below it.
+  up_to "milepost".position := "milepost".horizon();
+  since constant timestamptz := clock_timestamp() - policy_limit.keep;
+  young "milepost".position;
+  last "milepost".position;
+begin
+  if policy_limit.keep_messages is not null then
+    up_to := least(
+      up_to,
+      coalesce(
+        (
+          select row(m.transaction_id, m."position")::"milepost".position
+          from "milepost".messages as m
+          order by m.transaction_id desc, m."position" desc
+          offset policy_limit.keep_messages limit 1
+        ),
+        policy_limit.after
+      )
+    );
+  end if;
+  if since is not null then
+    select walked.transaction_id, walked."position"
+    into young
+    from (
+      select m.transaction_id, m."position", m.recorded_at
+      from "milepost".messages as m
+      where (m.transaction_id, m."position")
+          > ((policy_limit.after).transaction_id, (policy_limit.after).position)
+        and (m.transaction_id, m."position") <= ((up_to).transaction_id, (up_to).position)
+      order by m.transaction_id, m."position"
+      limit policy_limit.max_walked
+    ) as walked
+    where walked.recorded_at >= since
+      and isfinite(walked.recorded_at)  -- an infinite time tells nothing of an age
+    order by walked.transaction_id, walked."position"
+    limit 1;
+    if found then
+      up_to := row((young).transaction_id, (young).position - 1)::"milepost".position;
+    end if;
+  end if;
+  if (young).position is null and policy_limit.max_walked is not null then
+    up_to := coalesce(
+      (
+        select row(m.transaction_id, m."position")::"milepost".position
+        from "milepost".messages as m
+        where (m.transaction_id, m."position")
+            > ((policy_limit.after).transaction_id, (policy_limit.after).position)
+          and (m.transaction_id, m."position") <= ((up_to).transaction_id, (up_to).position)
+        order by m.transaction_id, m."position"
+        offset policy_limit.max_walked - 1 limit 1
+      ),
+      up_to
+    );
+  end if;
+  select m.transaction_id, m."position"
+  into last
+  from "milepost".messages as m
+  where (m.transaction_id, m."position")
+      > ((policy_limit.after).transaction_id, (policy_limit.after).position)
+    and (m.transaction_id, m."position") <= ((up_to).transaction_id, (up_to).position)
+  order by m.transaction_id desc, m."position" desc
+  limit 1;
+  return case when found then last else policy_limit.after end;
 end;
 $$;
 
@@ -2945,7 +3391,8 @@ declare
 begin
   -- Blocks appenders, so that no position is drawn between reading and setting the sequence.
   lock table "milepost".messages in share row exclusive mode;
-  select coalesce(max("position"), 0) into newest from "milepost".messages where transaction_id = 0;
+  select greatest(max("position"), ("milepost".history_end()).position) into newest
+  from "milepost".messages where transaction_id = 0;
   if coalesce(pg_sequence_last_value(log_sequence), 0) < newest or (
     select (log.system_identifier, log.timeline)
       is distinct from (control.system_identifier, "milepost".current_timeline())
@@ -3134,7 +3581,7 @@ begin
     where (transaction_id, "position") > (0, sequence.newest)
     order by transaction_id, "position"
     limit 1
-  ) is not null
+  ) is not null or ("milepost".history_end()).position > sequence.newest
   into newest, is_ahead
   from (
     select coalesce(pg_sequence_last_value('"milepost".messages_position_seq'), 0)
@@ -3142,7 +3589,7 @@ begin
   if is_ahead then
     raise exception 'the log has positions that its sequence, at %, has not drawn', newest
       using errcode = 'MP003',
-      hint = 'The rows were restored or replicated without the sequence, or name a transaction_id. Run: milepost rebase';
+      hint = 'The rows, or the archive, were restored or replicated without the sequence, or name a transaction_id. Run: milepost rebase';
   end if;
 end;
 $$;
@@ -3207,7 +3654,14 @@ declare
   removed "milepost".position;
 begin
   select removed_transaction_id, removed_position into removed from "milepost".log;
-  if after < removed then
+  if after < removed and "milepost".is_archived(after, removed) then
+    raise exception 'messages after position %:% are only in the archive: the table begins after %:%',
+      (after).transaction_id, (after).position, (removed).transaction_id, (removed).position
+      using errcode = 'MP041',
+      hint = format(
+        'SQL reads the table alone. Read them with: milepost read --from %s:%s', (after).transaction_id, (after).position
+      );
+  elsif after < removed then
     raise exception 'messages after position %:% were removed: the log begins after %:%',
       (after).transaction_id, (after).position, (removed).transaction_id, (removed).position
       using errcode = 'MP041',
@@ -3216,6 +3670,18 @@ begin
       );
   end if;
   return true;
+end;
+$$;
+
+CREATE FUNCTION milepost.refuse_internal(processor text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+begin
+  if starts_with(refuse_internal.processor, 'milepost.') then
+    raise exception 'processor % is internal: its checkpoint is the end of the archive, and moves with its files alone',
+      refuse_internal.processor
+      using errcode = 'MP064', hint = 'Nothing was changed. It can be paused and resumed.';
+  end if;
 end;
 $$;
 
@@ -3288,7 +3754,7 @@ $$;
 
 CREATE FUNCTION milepost.refuse_removed(after milepost."position") RETURNS boolean
     LANGUAGE sql STABLE
-    RETURN (milepost.refuse_gone(after) AND milepost.refuse_lost(after));
+    RETURN (milepost.refuse_lost(after) AND milepost.refuse_gone(after));
 
 CREATE FUNCTION milepost.refuse_reserved(names text[]) RETURNS void
     LANGUAGE plpgsql
@@ -3305,6 +3771,17 @@ begin
       reserved
       using errcode = 'MP030', hint = 'Nothing was changed. Choose another name.';
   end if;
+end;
+$$;
+
+CREATE FUNCTION milepost.refuse_unreachable(after milepost."position") RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    AS $$
+declare
+  removed "milepost".position;
+begin
+  select removed_transaction_id, removed_position into removed from "milepost".log;
+  return after >= removed or "milepost".is_archived(after, removed) or "milepost".refuse_gone(after);
 end;
 $$;
 
@@ -3628,10 +4105,15 @@ CREATE FUNCTION milepost.reset_processor(processor text, version integer, new mi
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
+declare
+  removed "milepost".position;
 begin
+  perform "milepost".refuse_internal(reset_processor.processor);
   -- Against a removal (remove_messages.sql): it waits, or this sees its marker.
   perform pg_advisory_xact_lock_shared(hashtextextended('milepost.removal."milepost"', 0));
-  perform "milepost".refuse_removed(reset_processor.new);
+  perform "milepost".refuse_unreachable(reset_processor.new);
+  perform "milepost".refuse_lost(reset_processor.new);
+  select l.removed_transaction_id, l.removed_position into removed from "milepost".log as l;
   perform from "milepost".processors as p
   where p.name = reset_processor.processor and p.version = reset_processor.version
   for no key update;
@@ -3665,9 +4147,13 @@ begin
   where d.processor = reset_processor.processor
     and d.version = reset_processor.version
     and row(d.transaction_id, d."position")::"milepost".position > reset_processor.new
-    and exists (
-      select from "milepost".messages as m
-      where m.transaction_id = d.transaction_id and m."position" = d."position"
+    and (
+      exists (
+        select from "milepost".messages as m
+        where m.transaction_id = d.transaction_id and m."position" = d."position"
+      )
+      -- Removed from the table, and read from the archive: refuse_unreachable has made sure.
+      or row(d.transaction_id, d."position")::"milepost".position <= removed
     );
   delete from "milepost".parked_keys as k
   where k.processor = reset_processor.processor
@@ -3731,6 +4217,24 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.retention_duties(OUT archives boolean, OUT may_archive boolean, OUT removes boolean, OUT may_remove boolean) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+begin
+  archives := false;
+  removes := false;
+  may_archive := has_table_privilege('"milepost".archive', 'insert')
+    and has_any_column_privilege('"milepost".checkpoints', 'update');
+  may_remove := has_table_privilege('"milepost".messages', 'delete');
+  if has_table_privilege('"milepost".retention', 'select') then
+    select coalesce(bool_or(r.archive is not null), false),
+      coalesce(bool_or(r.keep is not null or r.keep_messages is not null), false)
+    into archives, removes
+    from "milepost".retention as r;
+  end if;
+end;
+$$;
+
 CREATE TABLE milepost.checkpoints (
     processor text NOT NULL,
     version integer NOT NULL,
@@ -3744,48 +4248,63 @@ CREATE TABLE milepost.checkpoints (
 )
 WITH (fillfactor='50');
 
+CREATE TABLE milepost.retention (
+    is_only boolean DEFAULT true NOT NULL,
+    keep interval,
+    keep_messages bigint,
+    changed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    archive text,
+    archive_after interval,
+    removal_at timestamp with time zone,
+    CONSTRAINT retention_archive_after CHECK (((archive_after IS NULL) OR ((archive IS NOT NULL) AND (archive_after >= '00:00:00'::interval)))),
+    CONSTRAINT retention_is_only_check CHECK (is_only),
+    CONSTRAINT retention_keep CHECK ((keep >= '00:00:00'::interval)),
+    CONSTRAINT retention_keep_messages CHECK ((keep_messages >= 0)),
+    CONSTRAINT retention_keeps CHECK (((keep IS NOT NULL) OR (keep_messages IS NOT NULL) OR (archive IS NOT NULL)))
+);
+
 CREATE FUNCTION milepost.retention_gates() RETURNS TABLE(consumer text, version integer, segment integer, transaction_id bigint, "position" bigint)
     LANGUAGE sql
     BEGIN ATOMIC
- SELECT c.processor,
-     c.version,
-     c.segment,
-     c.transaction_id,
-     c."position"
-    FROM milepost.checkpoints c
-   ORDER BY c.transaction_id, c."position", c.processor, c.version, c.segment;
+ SELECT gate.consumer,
+     gate.version,
+     gate.segment,
+     gate.transaction_id,
+     gate."position"
+    FROM ( SELECT c.processor AS consumer,
+             c.version,
+             c.segment,
+             c.transaction_id,
+             c."position"
+            FROM milepost.checkpoints c
+           WHERE (c.processor <> 'milepost.archive'::text)
+         UNION ALL
+          SELECT 'milepost.archive'::text,
+             1,
+             0,
+             archived.transaction_id,
+             archived."position"
+            FROM (milepost.retention r
+              CROSS JOIN milepost.archive_end() archived(transaction_id, "position"))
+           WHERE (r.archive IS NOT NULL)) gate
+   ORDER BY gate.transaction_id, gate."position", gate.consumer, gate.version, gate.segment;
 END;
 
-CREATE FUNCTION milepost.retention_limit() RETURNS milepost."position"
+CREATE FUNCTION milepost.retention_limit(max_walked bigint DEFAULT NULL::bigint) RETURNS milepost."position"
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
 declare
   policy "milepost".retention;
-  by_age "milepost".position;
-  by_number "milepost".position;
 begin
   select * into policy from "milepost".retention;
-  if not found then
+  if policy.keep is null and policy.keep_messages is null then
     return null;
   end if;
-  if policy.keep is not null then
-    by_age := "milepost".last_message("milepost".position_at(clock_timestamp() - policy.keep));
-  end if;
-  if policy.keep_messages is not null then
-    by_number := coalesce(
-      (
-        select row(m.transaction_id, m."position")::"milepost".position
-        from "milepost".messages as m
-        order by m.transaction_id desc, m."position" desc
-        offset policy.keep_messages limit 1
-      ),
-      row(0, 0)::"milepost".position
-    );
-    -- A message above the horizon may still get neighbours below it.
-    by_number := "milepost".last_message(least(by_number, "milepost".horizon()));
-  end if;
-  return least(by_age, by_number);
+  return "milepost".policy_limit(
+    (select row(l.removed_transaction_id, l.removed_position)::"milepost".position from "milepost".log as l),
+    policy.keep, policy.keep_messages, retention_limit.max_walked
+  );
 end;
 $$;
 
@@ -4170,8 +4689,8 @@ begin
     )
     on conflict do nothing;
     if found then
-      -- Nobody starts where messages were removed.
-      return case when "milepost".refuse_gone(store_checkpoint.new) then 1 end;
+      -- Nobody starts where messages were removed that are not in the archive.
+      return case when "milepost".refuse_unreachable(store_checkpoint.new) then 1 end;
     end if;
   else
     update "milepost".checkpoints as c
@@ -4934,6 +5453,12 @@ CREATE TABLE milepost.applied_migrations (
     applied_at timestamp with time zone DEFAULT clock_timestamp() CONSTRAINT migrations_applied_at_not_null NOT NULL
 );
 
+CREATE TABLE milepost.archive_replaced (
+    name text NOT NULL,
+    location text NOT NULL,
+    replaced_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
 CREATE TABLE milepost.channel_rates (
     channel text NOT NULL COLLATE pg_catalog."C",
     owner text NOT NULL COLLATE pg_catalog."C",
@@ -5201,17 +5726,6 @@ CREATE TABLE milepost.replays (
     "position" bigint NOT NULL
 );
 
-CREATE TABLE milepost.retention (
-    is_only boolean DEFAULT true NOT NULL,
-    keep interval,
-    keep_messages bigint,
-    changed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    CONSTRAINT retention_is_only_check CHECK (is_only),
-    CONSTRAINT retention_keep CHECK ((keep >= '00:00:00'::interval)),
-    CONSTRAINT retention_keep_messages CHECK ((keep_messages >= 0)),
-    CONSTRAINT retention_keeps CHECK (((keep IS NOT NULL) OR (keep_messages IS NOT NULL)))
-);
-
 CREATE TABLE milepost.segment_floors (
     processor text NOT NULL,
     version integer NOT NULL,
@@ -5242,6 +5756,15 @@ CREATE TABLE milepost.segments (
     CONSTRAINT segments_mask CHECK (((mask >= 0) AND (((mask)::bigint & ((mask)::bigint + 1)) = 0)))
 )
 WITH (fillfactor='50');
+
+ALTER TABLE ONLY milepost.archive
+    ADD CONSTRAINT archive_after_once UNIQUE (after_transaction_id, after_position);
+
+ALTER TABLE ONLY milepost.archive
+    ADD CONSTRAINT archive_pkey PRIMARY KEY (last_transaction_id, last_position);
+
+ALTER TABLE ONLY milepost.archive_replaced
+    ADD CONSTRAINT archive_replaced_pkey PRIMARY KEY (name);
 
 ALTER TABLE ONLY milepost.channel_rates
     ADD CONSTRAINT channel_rates_pkey PRIMARY KEY (channel, owner);
@@ -5321,6 +5844,8 @@ ALTER TABLE ONLY milepost.segment_floors
 ALTER TABLE ONLY milepost.segments
     ADD CONSTRAINT segments_pkey PRIMARY KEY (processor, version, id);
 
+CREATE UNIQUE INDEX archive_first ON milepost.archive USING btree (is_first) WHERE is_first;
+
 CREATE INDEX channel_sizes_newest ON milepost.channel_sizes USING btree (channel, last_id);
 
 CREATE INDEX channels_families ON milepost.channels USING btree (name) WHERE ("right"(name, 1) = '*'::text);
@@ -5372,6 +5897,9 @@ CREATE TRIGGER before_append BEFORE INSERT ON milepost.messages FOR EACH STATEME
 CREATE TRIGGER queue_wake AFTER INSERT ON milepost.jobs FOR EACH STATEMENT EXECUTE FUNCTION milepost.queue_wake();
 
 CREATE TRIGGER replace_job INSTEAD OF INSERT ON milepost.job_replacements FOR EACH ROW EXECUTE FUNCTION milepost.replace_job();
+
+ALTER TABLE ONLY milepost.archive
+    ADD CONSTRAINT archive_is_contiguous FOREIGN KEY (previous_transaction_id, previous_position) REFERENCES milepost.archive(last_transaction_id, last_position) DEFERRABLE INITIALLY DEFERRED;
 
 ALTER TABLE ONLY milepost.dead_letters
     ADD CONSTRAINT dead_letters_parked_id_fkey FOREIGN KEY (parked_id) REFERENCES milepost.parked_keys(id);

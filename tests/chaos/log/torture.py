@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from milepost import db
 from milepost.log import Selection
@@ -24,6 +25,8 @@ from tests.chaos.log.reader import SELECTIONS, Goal, RestlessReader
 from tests.chaos.log.report import Account, Entry, Journal, Report, account, check_promises
 from tests.waiting import wait_until
 
+# Every message, with its topic and its key.
+Truth: TypeAlias = list[tuple[Entry, str, str | None]]
 WRITERS = 12
 WAIT_SECONDS = 60.0
 START_SECONDS = 150.0  # for as many starts of Python at once, on two cores that others use too
@@ -118,11 +121,11 @@ class Torture:
 
     def run(self) -> Report:
         goal = Goal()
-        with self._readers(goal) as readers:
-            with self._writers() as writers:
+        with self.readers(goal) as readers:
+            with self.writers() as writers:
                 self._torment(writers)
                 writers.finish()
-            truth = self._truth()
+            truth = self.truth()
             goal.set(truth[-1][0].position if truth else Position.BEGINNING)
         entries = [entry for entry, _, _ in truth]
         journals = [process.journal() for process in writers.started]
@@ -133,11 +136,11 @@ class Torture:
             sum(journal.acknowledged for journal in journals),
             len(writers.dead),
             check_promises(entries, journals),
-            [_account(reader, truth) for reader in readers],
+            [account_of(reader, truth) for reader in readers],
         )
 
     @contextmanager
-    def _readers(self, goal: Goal) -> Iterator[list[RestlessReader]]:
+    def readers(self, goal: Goal) -> Iterator[list[RestlessReader]]:
         """At the end each has reached the goal; an error of one is raised here."""
         readers = [
             RestlessReader(self.url, name, selection, goal, random.Random(f"{self.seed} {name}"))
@@ -154,7 +157,7 @@ class Torture:
                 future.result()
 
     @contextmanager
-    def _writers(self) -> Iterator[Writers]:
+    def writers(self) -> Iterator[Writers]:
         writers = Writers(self.url, self.directory, random.Random(self.seed))
         try:
             for _ in range(WRITERS):
@@ -173,7 +176,7 @@ class Torture:
             writers.kill_one()
             writers.start()
 
-    def _truth(self) -> list[tuple[Entry, str, str | None]]:
+    def truth(self, query: str = _TRUTH) -> Truth:
         """Taken when the last session is gone: that of a killed writer may commit yet."""
         with db.connect(self.url) as conn:
             wait_until(
@@ -183,11 +186,13 @@ class Torture:
             )
             return [
                 (Entry(Position(transaction_id, position), author, number), topic, key)
-                for transaction_id, position, author, number, topic, key in conn.execute(_TRUTH)
+                for transaction_id, position, author, number, topic, key in conn.execute(
+                    query.encode()
+                )
             ]
 
 
-def _account(reader: RestlessReader, truth: list[tuple[Entry, str, str | None]]) -> Account:
+def account_of(reader: RestlessReader, truth: Truth) -> Account:
     expected = [entry for entry, topic, key in truth if _selects(reader.selection, topic, key)]
     return account(reader.name, expected, reader.seen, reader.sessions)
 

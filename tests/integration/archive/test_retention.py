@@ -266,6 +266,6 @@ def test_a_policy_that_means_nothing_is_refused(wrong: dict[str, object]) -> Non
 
 def test_steps_fit_into_their_time() -> None:
     assert next_step(500, 0.001) == 1_000
-    assert next_step(500, 0.2) == 50
+    assert next_step(500, 0.2) == 25
     assert next_step(LARGEST_STEP, 0.001) == LARGEST_STEP
     assert next_step(1, 10.0) == 1

@@ -25,7 +25,7 @@ APPEND = "insert into milepost.messages (type, data) values ('Held', '{}')"
 AT_ONCE = ("--warn-seconds", "0")
 AREAS = (
     "server", "schema", "log", "horizon", "locks", "wake-up", "processors", "claims", "pipelines",
-    "queue", "schedules", "sequences", "disk",
+    "queue", "schedules", "archive", "sequences", "disk",
 )  # fmt: skip
 
 
@@ -451,7 +451,7 @@ def test_a_table_that_may_not_be_read_is_unknown_and_the_rest_is_known(
     assert found.code == 1, found
     unknown = states(found.document())
     assert unknown == dict.fromkeys(
-        ("log", "processors", "pipelines", "queue", "schedules"), "unknown"
+        ("log", "processors", "pipelines", "queue", "schedules", "archive"), "unknown"
     )
 
 

@@ -282,6 +282,14 @@ def test_the_remedy_frees_the_horizon(
     assert not any(holder.is_named_in(row) for row in holders(conn))
 
 
+def test_who_appends_several_times_is_named_once(places: Places, conn: Connection) -> None:
+    holder = idle_appender(places)
+    append(conn, Message("Between", {}))  # so that the second floor is another one
+    for _ in range(2):
+        holder.conn.execute(APPEND)
+    assert naming(holder, conn)["state"] == "idle in transaction"
+
+
 def test_the_oldest_holder_is_named_first(places: Places, conn: Connection) -> None:
     elder, younger = idle_appender(places), idle_appender(places)
     pids = [row["pid"] for row in holders(conn)]

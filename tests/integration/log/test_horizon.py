@@ -10,6 +10,7 @@ from tests.integration.log.conftest import OpenSession
 from tests.waiting import wait_until
 
 append_order = pytest.mark.parametrize("order", ["append"])
+APPEND = "insert into milepost.messages (type, data) values ('T', '{}')"
 
 
 def append_one(conn: Connection, kind: str = "T") -> int:
@@ -182,6 +183,40 @@ def test_a_transaction_that_has_appended_can_ask_for_the_horizon_and_read_below_
         assert log.horizon(appender).is_held
 
 
+def test_a_transaction_that_has_written_elsewhere_is_covered_from_its_first_append_on(
+    session: OpenSession, conn: Connection, mp: Milepost
+) -> None:
+    appender = session()
+    appender.execute("create table things (n integer)")
+    appender.execute("begin")
+    appender.execute("insert into things values (1)")
+    for kind in ("First", "Second", "Third"):
+        append_one(appender, kind)
+        append_one(conn, f"After {kind}")
+        assert types_read(mp) == []
+    appender.execute("commit")
+    wait_until(lambda: len(types_read(mp)) == 6)
+
+
+NO_ROWS = "insert into milepost.messages (type, data) select 'T', '{}' where false"
+
+
+@append_order
+@pytest.mark.parametrize("statement", [APPEND, NO_ROWS])
+def test_a_transaction_holds_two_floors_at_most(
+    session: OpenSession, conn: Connection, statement: str
+) -> None:
+    """Each is a lock in a table of the whole server, which has room for some thousands."""
+    appender = session()
+    appender.execute("begin")
+    for _ in range(5):
+        appender.execute(statement)
+        append_one(conn)  # so that the next floor would be another one
+    held = "select count(*) from milepost.floors_held() where pid = %s"
+    assert conn.execute(held, [appender.info.backend_pid]).fetchone() in [(1,), (2,)]
+    appender.execute("commit")
+
+
 @append_order
 @pytest.mark.parametrize(
     "forged",
@@ -193,8 +228,9 @@ def test_a_transaction_that_has_appended_can_ask_for_the_horizon_and_read_below_
         "(pg_current_xact_id()::text::bigint + 1000)::text",
     ],
 )
+@pytest.mark.parametrize("has_written", [False, True])
 def test_a_stale_or_forged_marker_does_not_disable_the_floor(
-    session: OpenSession, conn: Connection, mp: Milepost, forged: str
+    session: OpenSession, conn: Connection, mp: Milepost, forged: str, *, has_written: bool
 ) -> None:
     appender = session()
     appender.execute(
@@ -203,6 +239,8 @@ def test_a_stale_or_forged_marker_does_not_disable_the_floor(
     )
     for attempt in ("First", "Second"):
         appender.execute("begin")
+        if has_written:
+            appender.execute("select pg_current_xact_id()")
         append_one(appender, attempt)
         append_one(conn, f"After {attempt}")
         assert f"After {attempt}" not in types_read(mp)
@@ -215,13 +253,16 @@ HOSTILE_FUNCTIONS = [
     "concat(text, oid) returns text",
     "texteq(text, text) returns boolean",
     "textne(text, text) returns boolean",
+    "textcat(text, text) returns text",
     "current_setting(text, boolean) returns text",
     "set_config(text, text, boolean) returns text",
     "pg_notify(text, text) returns void",
     "pg_current_xact_id() returns xid8",
+    "pg_current_xact_id_if_assigned() returns xid8",
     "pg_sequence_last_value(regclass) returns bigint",
     "pg_advisory_xact_lock_shared(bigint) returns void",
     "pg_try_advisory_xact_lock(bigint) returns boolean",
+    "pg_try_advisory_xact_lock_shared(bigint) returns boolean",
     "pg_is_in_recovery() returns boolean",
     "pg_current_snapshot() returns pg_snapshot",
     "pg_snapshot_xmin(pg_snapshot) returns xid8",

@@ -45,6 +45,9 @@ OWNERS = (
     "select setval('milepost.messages_position_seq', 1)",
     "select milepost.rebase()",
     "update milepost.log set removed_position = 5",
+    "delete from milepost.archive",
+    "insert into milepost.retention (keep) values ('0')",
+    "update milepost.retention set keep = '0'",
     "update milepost.applied_migrations set number = 1",
     "insert into milepost.applied_migrations (number, name) values (9999, 'later')",
     "truncate milepost.jobs",
@@ -72,6 +75,7 @@ FORBIDDEN: dict[Activity, tuple[str, ...]] = {
         "update milepost.job_dependencies set on_dead = 'run'", "select milepost.tend_followers()",
     ),
     "process": (
+        "insert into milepost.archive (last_position) values (1)",
         APPEND, PUT, TAKE, *PAUSE, *POLICY, CONTENT, RESET, *CREATE,
         "insert into milepost.processors (name, version, is_paused) values ('p', 1, true)",
         "update milepost.segments set mask = 0", "delete from milepost.segments",
@@ -91,6 +95,12 @@ FORBIDDEN: dict[Activity, tuple[str, ...]] = {
     "pipeline": (
         APPEND, PUT, TAKE, PAUSE[0], *POLICY, LETTERS, CONTENT, RESET,
         "select last_error from milepost.processors", "delete from milepost.segments",
+    ),
+    "archive": (
+        APPEND, PUT, TAKE, *PAUSE, *POLICY, CONTENT, RESET, *CREATE,
+        "update milepost.archive set location = ''", "delete from milepost.archive",
+        "update milepost.retention set archive = null", "delete from milepost.retention",
+        "delete from milepost.checkpoints", "delete from milepost.processors",
     ),
     "operate": (
         APPEND, PUT, TAKE, *CREATE, "update milepost.jobs set content = ''",

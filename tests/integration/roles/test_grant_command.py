@@ -76,7 +76,7 @@ def test_psql_grants_by_what_it_prints_the_same_as_apply(roles: Roles, tmp_path:
     result = Cli(roles.url).run("grant", applied, *every, "--apply")
     assert result.stdout == (
         f"granted to {applied} in schema milepost: append, read, put, process, work, pipeline, "
-        "operate, metrics\n"
+        "archive, operate, metrics\n"
     )
     assert privileges(roles.conn, printed) == privileges(roles.conn, applied) != set()
 

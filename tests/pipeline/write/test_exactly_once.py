@@ -17,7 +17,7 @@ from milepost.checkpoints import CheckpointKey, PostgresCheckpointStore
 from milepost.errors import CompetingPipeline
 from milepost.pipeline.names import TURNS, staging_name
 from milepost.pipeline.pipeline import Pipeline
-from milepost.pipeline.write import staging
+from milepost.pipeline.write import spark_sums, staging
 from milepost.pipeline.write.staging import Copy
 from milepost.sql import LogOrder
 from tests.pipeline.running import (
@@ -202,16 +202,21 @@ def failing_after_copy(copy: Copy) -> Copy:
     return copy_and_fail
 
 
+@pytest.mark.parametrize(("least_cores", "left"), [(1, 20), (100, 40)])
 def test_the_rows_of_a_failed_attempt_are_not_merged(
-    mp: Milepost, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    mp: Milepost, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, least_cores: int, left: int
 ) -> None:
+    """Two attempts of each task stage a row for each customer: of both tasks that read, or of those
+    that add up over both."""
     make: Callable[..., Copy] = staging.copy_function
     monkeypatch.setattr(staging, "SMALL_ROWS", 0)
+    monkeypatch.setattr(spark_sums, "LEAST_CORES", least_cores)
+    monkeypatch.setattr(spark_sums, "LEAST_MESSAGES", 0)
     monkeypatch.setattr(staging, "copy_function", lambda *a, **k: failing_after_copy(make(*a, **k)))
     pipeline = customers(mp, partitions=2)
     place(mp, 0, 100)
     catch_up(pipeline, spark)
-    assert left_in_staging(mp) == 40  # both attempts of both tasks, a row for each customer
+    assert left_in_staging(mp) == left
     assert rows(mp, CUSTOMERS) == expected_per_customer(100)
 
 

@@ -12,7 +12,7 @@ from milepost.cli.app import app_for
 COMMANDS = [
     "migrate", "append", "read", "run", "status", "doctor", "rebase", "grant", "demo",
     "processors", "queue", "channels", "schedules", "pipelines", "dead-letters", "retention",
-    "embedded",
+    "archive", "embedded",
 ]  # fmt: skip
 
 

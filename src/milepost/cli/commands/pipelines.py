@@ -57,7 +57,8 @@ def rebuild(
         bool, typer.Option("--drop/--keep", help="Drop or keep the version that is replaced.")
     ] = False,
     max_messages: Annotated[
-        int | None, typer.Option(min=1, show_default="500000", help="Messages per step.")
+        int | None,
+        typer.Option(min=1, show_default="500000, more for sums", help="Messages per step."),
     ] = None,
     master: options.Master = None,
     spark_conf: options.SparkConf = None,

@@ -11,6 +11,8 @@ import typer
 
 from milepost.app import Milepost
 from milepost.archive import (
+    SHARE,
+    Archiver,
     Gate,
     Policy,
     RetentionState,
@@ -50,21 +52,42 @@ def set_(
     keep_messages: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Keep the newest N messages.")
     ] = None,
+    archive: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLACE",
+            help="Write messages to Parquet files here before they are removed: a directory, or an "
+            "address as s3://bucket/prefix. Credentials come from the environment.",
+        ),
+    ] = None,
+    archive_after: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Archive what is older than this, also while it is kept. Default: archive what "
+            "may be removed; everything, if nothing may.",
+        ),
+    ] = None,
     no_archive: Annotated[
-        bool,
-        typer.Option("--no-archive", help="What is removed is gone for ever. Required."),
+        bool, typer.Option("--no-archive", help="What is removed is gone for ever.")
     ] = False,
 ) -> None:
-    """Set what is kept. Nothing is removed before `milepost retention run`."""
-    if keep is None and keep_messages is None:
-        raise typer.BadParameter("Give --keep, --keep-messages, or both.")
-    if not no_archive:
+    """Set what is kept, and where the rest goes. It is removed by `milepost run`, or by `milepost
+    retention run`."""
+    if archive is not None and no_archive:
+        raise typer.BadParameter("Give --archive or --no-archive, not both.")
+    if keep is None and keep_messages is None and archive is None:
+        raise typer.BadParameter("Give --keep, --keep-messages, or both; or --archive alone.")
+    if archive is None and not no_archive:
         raise typer.BadParameter(
-            "Removed messages are gone for ever. Add --no-archive if that is what you want."
+            "Removed messages are gone for ever. Add --archive PLACE to keep them in files, or "
+            "--no-archive if that is what you want."
         )
-    policy = Policy(None if keep is None else parse_duration(keep), keep_messages)
+    if archive is None and archive_after is not None:
+        raise typer.BadParameter("--archive-after needs --archive.")
+    policy = Policy(_time(keep), keep_messages, archive, _time(archive_after))
     with mp.connect() as conn:
-        set_policy(conn, policy, mp.schema)
+        policy = set_policy(conn, policy, mp.schema)
     typer.echo(sentence(policy))
 
 
@@ -77,16 +100,27 @@ def unset(mp: Milepost) -> None:
 
 
 @command_of(app)
-def run(mp: Milepost, as_json: options.AsJson = False) -> None:
+def run(
+    mp: Milepost,
+    fast: Annotated[
+        bool,
+        typer.Option("--fast", help="As fast as possible, which slows others down meanwhile."),
+    ] = False,
+    as_json: options.AsJson = False,
+) -> None:
     """Remove what the policy does not keep and every processor and pipeline has passed."""
     with mp.connect() as conn:
-        removal = remove_old(conn, mp.schema)
+        removal = remove_old(conn, mp.schema, share=1 if fast else SHARE)
         state = retention_state(conn, mp.schema)
     document = {"removed": removal.number} | as_document(state)
     text = f"removed {count(removal.number, 'message')}, up to {removal.removed}"
     output.print_result(document, text, as_json=as_json)
     if not as_json:
         _print_blocking(state)
+
+
+def _time(text: str | None) -> timedelta | None:
+    return None if text is None else parse_duration(text)
 
 
 def parse_duration(text: str) -> timedelta:
@@ -104,15 +138,23 @@ def sentence(policy: Policy | None) -> str:
         parts.append(f"messages of the last {duration(policy.keep.total_seconds())}")
     if policy.keep_messages is not None:
         parts.append(f"the newest {count(policy.keep_messages, 'message')}")
-    return f"kept: {' and '.join(parts)}"
+    kept = f"kept: {' and '.join(parts)}" if parts else "everything is kept"
+    return kept if policy.archive is None else f"{kept}; archived{_when(policy)}: {policy.archive}"
+
+
+def _when(policy: Policy) -> str:
+    if policy.archive_after is not None:
+        return f" after {duration(policy.archive_after.total_seconds())}"
+    return " before it is removed" if policy.removes else ""
 
 
 def as_document(state: RetentionState) -> dict[str, Any]:
     policy = state.policy
-    keep = None if policy is None or policy.keep is None else policy.keep.total_seconds()
     return {
-        "keep_seconds": keep,
+        "keep_seconds": _seconds(None if policy is None else policy.keep),
         "keep_messages": None if policy is None else policy.keep_messages,
+        "archive": None if policy is None else policy.archive,
+        "archive_after_seconds": _seconds(None if policy is None else policy.archive_after),
         "limit": None if state.limit is None else str(state.limit),
         "removed_up_to": str(state.removed),
         "gates": [
@@ -126,6 +168,10 @@ def as_document(state: RetentionState) -> dict[str, Any]:
             for gate in state.gates
         ],
     }
+
+
+def _seconds(time: timedelta | None) -> float | None:
+    return None if time is None else time.total_seconds()
 
 
 def _print_state(state: RetentionState) -> None:
@@ -151,6 +197,11 @@ def _row(gate: Gate, state: RetentionState) -> dict[str, str]:
 def _print_blocking(state: RetentionState) -> None:
     """Each is behind because it is slow, stopped, or not used any more."""
     for name in dict.fromkeys(gate.consumer for gate in state.blocking):
+        if name == Archiver.name:
+            output.say(
+                "The archive does not have what the policy would remove yet: milepost archive run"
+            )
+            continue
         output.say(
             f"{name} has not passed what the policy would remove. Run it; or, if it is not used "
             f"any more: milepost processors abandon {name} (a pipeline: milepost pipelines drop)."

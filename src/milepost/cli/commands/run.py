@@ -32,8 +32,8 @@ def command(
         list[str] | None,
         typer.Option(
             "--only",
-            help="Only this processor, pipeline or worker; milepost.schedules for all schedules. "
-            "Repeatable.",
+            help="Only this processor, pipeline or worker; milepost.schedules for all schedules, "
+            "archive for the archiver, retention for removing what is old. Repeatable.",
         ),
     ] = None,
     until: Annotated[

@@ -124,6 +124,7 @@ class _SegmentTask:
                     selection,
                     batch_size=options.batch_size,
                     schema=self.order.schema,
+                    history=work.history,
                 )
             work.deliver(batch, self.leases)
             self.handled += len(batch.messages)

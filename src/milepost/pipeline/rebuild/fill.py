@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 from milepost.checkpoints import Answer, Checkpoint
 from milepost.log import start_position
+from milepost.pipeline.rebuild.range_size import RangeSize
 from milepost.pipeline.rebuild.swap import RebuildSession
 from milepost.pipeline.run import PipelineSession, PipelineStatus, RangeLoop
 from milepost.pipeline.source import Range
-from milepost.pipeline.write import CheckpointMoved
+from milepost.pipeline.write import CheckpointMoved, Written
 from milepost.records import Position
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class RangeRebuild(RebuildSession):
     """Reads explicit ranges, and writes them as the stream's batches are written."""
 
     _loop: RangeLoop = field(init=False)
+    _size: RangeSize = field(init=False)
 
     def _begin(self) -> None:
         found = self._first()
@@ -61,9 +63,11 @@ class RangeRebuild(RebuildSession):
             writer=self.setup.writer(self._conn, self.status.owner, found.epoch),
             status=self.status,
             reports=self._conn,
-            after_merge=self._advanced,
+            after_merge=self._merged,
         )
-        self._loop.writer.prepare(self._loop.output(Range(self._at, self._at)))
+        prepared = self._loop.writer.prepare(self._loop.output(Range(self._at, self._at)))
+        is_summed = prepared.merge.sums is not None
+        self._size = RangeSize(self.max_messages, self.setup.cores, is_summed=is_summed)
 
     def _position(self) -> Position:
         return self._at
@@ -72,13 +76,17 @@ class RangeRebuild(RebuildSession):
         while self._at < aim:
             self._write_to(aim)
 
+    def _merged(self, at: Position, written: Written) -> None:
+        self._size.saw(written.copied)
+        self._advanced(at)
+
     def _first(self) -> Checkpoint:
         start = partial(start_position, self._conn, self._options.start_from, self.setup.schema)
         return self._store.first(self._options.key, start, self.status.owner)
 
     def _write_to(self, aim: Position) -> None:
         try:
-            self._loop.write(self._planner.ranges(self._at, aim, self.max_messages))
+            self._loop.write(self._planner.ranges(self._at, aim, lambda: self._size.messages))
         except CheckpointMoved as moved:
             # Somebody else has moved the checkpoint. Nothing of the range was written.
             if moved.answer in (Answer.MISSING, Answer.FENCED):

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from milepost.pipeline.definition import PipelineOptions
     from milepost.pipeline.run import Setup
 
-DEFAULT_MAX_MESSAGES = 500_000
 MOST_LOSSES = 10  # of the server, in a row
 log = logging.getLogger("milepost.pipelines")
 
@@ -77,7 +76,7 @@ class Rebuild:
     setup: Setup
     to_version: int | None = None
     is_old_dropped: bool = False
-    max_messages: int = DEFAULT_MAX_MESSAGES
+    max_messages: int | None = None  # of a range; None: as many as fit the sink
     watch: Callable[[Progress], None] = lambda _: None
     most_losses: int = MOST_LOSSES
     owner: str = field(default_factory=owner_name)

@@ -16,6 +16,7 @@ from psycopg import errors as pg
 from milepost.checkpoints import Answer, CheckpointKey, PostgresCheckpointStore
 from milepost.errors import CompetingPipeline, MilepostError, RebuildFailed
 from milepost.pipeline import versions
+from milepost.pipeline.rebuild.range_size import DEFAULT_MAX_MESSAGES
 from milepost.pipeline.run import is_passing
 from milepost.pipeline.source import Planner, Range
 from milepost.records import Position
@@ -62,7 +63,7 @@ class RebuildSession(Session):
 
     setup: Setup
     status: FollowedStatus
-    max_messages: int
+    max_messages: int | None
     watch: Callable[[Progress], None]
     swapped: Swapped
     _conn: Connection = field(init=False)
@@ -75,7 +76,7 @@ class RebuildSession(Session):
 
     def _open(self) -> None:
         self._conn = self._stack.enter_context(self.setup.connected("milepost rebuild"))
-        planner = Planner(self.setup.source(self.max_messages))
+        planner = Planner(self.setup.source(self._few))
         self._planner = self._stack.enter_context(closing(planner))
 
     @abstractmethod
@@ -131,8 +132,13 @@ class RebuildSession(Session):
             self._aim_at(self._planner.horizon())
             self._reach(self._aim)
             left = Range(self._position(), self._planner.horizon())
-            if self._planner.about(left) < self.max_messages:
+            if self._planner.about(left) < self._few:
                 return
+
+    @property
+    def _few(self) -> int:
+        """So many messages are written fast enough to follow the old version."""
+        return DEFAULT_MAX_MESSAGES if self.max_messages is None else self.max_messages
 
     def _swap(self) -> None:
         """Follow the old version until a swap finds that this one has caught up with it."""

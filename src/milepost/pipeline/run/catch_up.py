@@ -14,23 +14,23 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from milepost.pipeline.definition import EAGER
+from milepost.pipeline.frames import is_unreadable_file, range_frame
 from milepost.pipeline.names import TURNS
-from milepost.pipeline.source import Range, RangeReader, schema_of
+from milepost.pipeline.sinks import ToLog, ToQueue
+from milepost.pipeline.source import Range
 
 if TYPE_CHECKING:
     from threading import Event
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from milepost.db import Connection
     from milepost.pipeline.definition import PipelineOptions
     from milepost.pipeline.run.report import PipelineStatus
     from milepost.pipeline.run.setup import Setup
     from milepost.pipeline.source import Planner
-    from milepost.pipeline.write import Pending, RangeWriter
+    from milepost.pipeline.write import Pending, RangeWriter, Written
     from milepost.records import Position
     from milepost.runtime import Until
 
@@ -70,45 +70,60 @@ class RangeLoop:
     status: PipelineStatus
     reports: Connection
     before_merge: Callable[[], object] = lambda: None
-    after_merge: Callable[[Position], None] = lambda _: None
+    after_merge: Callable[[Position, Written], None] = lambda *_: None
 
     def write(self, ranges: Iterable[Range]) -> None:
         """Returns or raises only after all staging has ended."""
-        staged: deque[tuple[Range, Future[Pending]]] = deque()
+        staged: deque[_Staged] = deque()
         with ThreadPoolExecutor(TURNS - 1, "milepost-staging") as pool:
-            for turn, range_ in enumerate(ranges):
+            for number, range_ in enumerate(ranges):
+                turn = number % TURNS
                 # Prepared here: the connection belongs to this thread.
-                stage = self.writer.staging_of(self.output(range_), range_.width, turn % TURNS)
-                staged.append((range_, pool.submit(stage)))
+                stage = self._stage(self.output(range_), range_, turn)
+                staged.append(_Staged(range_, turn, pool.submit(stage)))
                 if len(staged) == TURNS:
-                    self._merge(*staged.popleft())
+                    self._merge(staged.popleft())
             while staged:
-                self._merge(*staged.popleft())
+                self._merge(staged.popleft())
 
-    def output(self, range_: Range) -> DataFrame:
-        return self.setup.definition.function(range_frame(self.setup.spark, self.planner, range_))
+    def output(self, range_: Range, *, in_python: bool = False) -> DataFrame:
+        """Items are made in the order of the messages, which only Python's tasks keep."""
+        definition = self.setup.definition
+        is_ordered = isinstance(definition.options.sink, ToLog | ToQueue)
+        messages = range_frame(
+            self.setup.spark,
+            self.planner,
+            range_,
+            definition.options.wanted,
+            in_python=in_python or is_ordered,
+        )
+        return definition.function(messages)
 
-    def _merge(self, range_: Range, pending: Future[Pending]) -> None:
-        ready = pending.result()
+    def _stage(self, output: DataFrame, range_: Range, turn: int) -> Callable[[], Pending]:
+        return self.writer.staging_of(output, range_.width, turn)
+
+    def _merge(self, staged: _Staged) -> None:
+        range_, ready = staged.range, self._ready(staged)
         self.before_merge()
-        self.status.batch(self.writer.merge(range_, ready))
+        written = self.writer.merge(range_, ready)
+        self.status.batch(written)
         self.status.tick(self.reports, dict)
-        self.after_merge(range_.last)
+        self.after_merge(range_.last, written)
+
+    def _ready(self, staged: _Staged) -> Pending:
+        """Where Spark cannot read a file, Python finds another, or the rows in the table, or says
+        what is wrong with the file."""
+        try:
+            return staged.pending.result()
+        except Exception as error:
+            if is_unreadable_file(error):
+                output = self.output(staged.range, in_python=True)
+                return self._stage(output, staged.range, staged.turn)()
+            raise
 
 
-def range_frame(spark: SparkSession, planner: Planner, range_: Range) -> DataFrame:
-    """The messages of the range that the planner's options select, one task for each part.
-
-    Read as by the source, but planned here: to plan a read through the source, Spark starts two
-    processes, and each of them would open a connection."""
-    reader, parts = RangeReader(planner.options), planner.split_for_tasks(range_)
-
-    def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What each task runs, given the number of its part. A closure, because Spark pickles it as
-        a whole: the URL in it is bytes that no plan shows."""
-        for batch in numbers:
-            for number in batch.column(0).to_pylist():
-                yield from reader.batches(parts[number])
-
-    numbers = spark.range(0, len(parts), 1, len(parts))
-    return numbers.mapInArrow(read, schema_of(planner.options.columns))
+@dataclass(frozen=True, slots=True)
+class _Staged:
+    range: Range
+    turn: int
+    pending: Future[Pending]

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from milepost import db
-from milepost.pipeline.names import COLUMNS
+from milepost.pipeline.names import stored_columns
 from milepost.pipeline.sinks import Files
 from milepost.pipeline.source import (
     DEFAULT_RETRY_SECONDS,
+    LEAST_PER_PART,
     Conditions,
     SourceOptions,
     complete_conninfo,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from milepost.pipeline.definition import Definition, PipelineOptions
 
 DIRECTORY_VARIABLE = "MILEPOST_SPARK_DIR"
-LEAST_PER_PARTITION = 5_000  # with fewer messages, a second task takes more time than it saves
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,11 @@ class Setup:
     @property
     def options(self) -> PipelineOptions:
         return self.definition.options
+
+    @property
+    def cores(self) -> int:
+        """Of all executors."""
+        return self.spark.sparkContext.defaultParallelism
 
     def as_built(self, version: int) -> Setup:
         definition = replace(self.definition, options=self.options.as_built(version))
@@ -69,22 +74,22 @@ class Setup:
             owner=owner,
             schema=self.schema,
             epoch=epoch,
+            cores=self.cores,
         )
         writer.clean()
         return writer
 
     def source(self, max_messages: int) -> SourceOptions:
         """How it reads: so many messages are divided among all cores."""
-        options, cores = self.options, self.spark.sparkContext.defaultParallelism
-        columns = COLUMNS if options.columns is None else options.columns
+        options = self.options
         return SourceOptions(
             conninfo=complete_conninfo(self.url, os.environ),
             schema=self.schema,
             conditions=Conditions(topics=_set(options.topics), types=_set(options.types)),
             max_messages=max_messages,
             partitions=options.partitions,
-            messages_per_partition=max(max_messages // cores, LEAST_PER_PARTITION),
-            columns=tuple(name for name in COLUMNS if name in columns),
+            messages_per_partition=max(max_messages // self.cores, LEAST_PER_PART),
+            columns=stored_columns(options.wanted),
             retry_seconds=self.retry_seconds,
         )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from milepost.checkpoints import Answer
 from milepost.errors import CompetingPipeline
+from milepost.pipeline.frames import with_content
 from milepost.pipeline.run.report import Orders, ask_orders
 from milepost.pipeline.sinks import Files
 from milepost.pipeline.source import Range
@@ -58,7 +59,7 @@ class BatchHandler:
         is_stateful = self.definition.options.stateful
         orders = wait_for_orders(self.writer, self.definition.options, self.stop)
         if not self._is_done(range_, orders):
-            output = df if is_stateful else self.definition.function(df)
+            output = df if is_stateful else output_of(self.definition, df)
             noted = SparkBatch(self.directory.run, batch) if is_stateful else None
             self.status.batch(self.writer.apply(output, range_, noted))
         elif is_stateful:  # Spark's state moves on only if the batch is computed
@@ -78,6 +79,11 @@ class BatchHandler:
         raise CompetingPipeline(
             self.definition.options.name, self.writer.owner, orders.owner, answer.name.lower()
         )
+
+
+def output_of(definition: Definition, messages: DataFrame) -> DataFrame:
+    """The source has no `content`: it is parsed here."""
+    return definition.function(with_content(messages, definition.options.wanted))
 
 
 def wait_for_orders(writer: RangeWriter, options: PipelineOptions, stop: Event) -> Orders:
@@ -100,7 +106,7 @@ def start_query(
     reader = setup.spark.readStream.format("milepost")
     stream = reader.options(**source_options(setup, directory.start)).load()
     if options.keeps_state:
-        stream = setup.definition.function(stream)
+        stream = output_of(setup.definition, stream)
     # The name has a part that is different for each query: if two drivers share a session, the
     # checkpoint finds the competitor and names it, before Spark refuses a duplicate name.
     name = f"{options.name} v{options.version} {directory.run[:6]}"

@@ -7,18 +7,22 @@ from milepost.pipeline.source.options import (
     SourceOptions,
     complete_conninfo,
 )
+from milepost.pipeline.source.parts import Part, holds_only
 from milepost.pipeline.source.planner import Planner
 from milepost.pipeline.source.range_reader import RangeReader
-from milepost.pipeline.source.ranges import Range
+from milepost.pipeline.source.ranges import LEAST_PER_PART, Range
 
 __all__ = [
     "DEFAULT_RETRY_SECONDS",
+    "LEAST_PER_PART",
     "Conditions",
     "MilepostSource",
+    "Part",
     "Planner",
     "Range",
     "RangeReader",
     "SourceOptions",
     "complete_conninfo",
+    "holds_only",
     "schema_of",
 ]

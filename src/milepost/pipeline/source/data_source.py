@@ -28,7 +28,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from milepost.errors import InvalidOption
-from milepost.pipeline.names import COLUMNS
+from milepost.pipeline.names import COLUMNS, CONTENT
 from milepost.pipeline.source import options
 from milepost.pipeline.source.filters import push
 from milepost.pipeline.source.planner import Planner
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
     from milepost.pipeline.source.options import SourceOptions
+    from milepost.pipeline.source.parts import Part
 
 _TYPES = {"bigint": LongType(), "string": StringType(), "timestamp": TimestampType()}
 SCHEMA = StructType([StructField(n, _TYPES[kind]) for n, kind in COLUMNS.items()])
@@ -100,7 +101,8 @@ class BatchReader(DataSourceReader):
             return [InputPartition(part) for part in planner.split_for_tasks(range_)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return RangeReader(self._options).batches(partition.value)
+        part: Part = partition.value
+        return RangeReader(self._options).batches(part.range, part.file)
 
 
 class PushFilters:
@@ -148,7 +150,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(part) for part in self._planner.split(range_)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return RangeReader(self._options).batches(partition.value)
+        part: Part = partition.value
+        return RangeReader(self._options).batches(part.range, part.file)
 
     def stop(self) -> None:
         self._planner.close()
@@ -175,6 +178,8 @@ def schema_of(columns: tuple[str, ...]) -> StructType:
 
 def _columns_of(schema: StructType) -> tuple[str, ...]:
     """The columns of the caller's schema, or ours."""
+    if CONTENT in schema.names:
+        raise InvalidOption("columns", options.NO_CONTENT)
     for column in schema:
         if column.name not in SCHEMA.names or SCHEMA[column.name].dataType != column.dataType:
             raise InvalidOption(

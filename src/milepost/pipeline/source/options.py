@@ -14,7 +14,7 @@ from milepost import db, sql
 from milepost.checkpoints import CheckpointKey
 from milepost.errors import InvalidOption, InvalidPosition
 from milepost.pipeline import refuse_pooled
-from milepost.pipeline.names import COLUMNS
+from milepost.pipeline.names import COLUMNS, CONTENT
 from milepost.pipeline.source.filters import EVERYTHING, Conditions
 from milepost.records import Position
 
@@ -41,6 +41,10 @@ NAMES = (
 )
 DEFAULT_MESSAGES_PER_PARTITION = 250_000
 DEFAULT_RETRY_SECONDS = 60
+NO_CONTENT = (
+    f"names {CONTENT}, which the source does not have: it would encode each VARIANT in Python. Use "
+    "milepost.pipeline.history(), or parse_json(data)."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +141,8 @@ def _columns(options: Mapping[str, str]) -> tuple[str, ...]:
     names = _strings(options, "columns")
     if names is None:
         return tuple(COLUMNS)
+    if CONTENT in names:
+        raise InvalidOption("columns", NO_CONTENT)
     if unknown := sorted(names - COLUMNS.keys()):
         raise InvalidOption(
             "columns", f"names {', '.join(unknown)}. There are: {', '.join(COLUMNS)}."

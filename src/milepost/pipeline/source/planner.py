@@ -2,6 +2,9 @@
 
 Never further than the horizon, and never to a horizon that no message has reached: in transaction
 order it moves with every transaction of the cluster, and each move would be an empty batch.
+
+What is archived is counted and divided by the manifest and the files, the rest by the table. If
+messages are archived and removed meanwhile, it plans again.
 """
 
 from __future__ import annotations
@@ -15,8 +18,10 @@ import psycopg
 
 from milepost import db, log, sql
 from milepost.checkpoints import CheckpointKey, PostgresCheckpointStore
-from milepost.errors import BeyondHorizon
-from milepost.pipeline.source import ranges
+from milepost.errors import ArchiveFileError, BeyondHorizon, NotPermitted, RangeRemoved
+from milepost.log.history import ArchivedFile, file_after, files_between
+from milepost.pipeline.source import archived, ranges
+from milepost.pipeline.source.parts import Part, cut, may_hold
 from milepost.pipeline.source.ranges import Extent, Range
 from milepost.records import Position
 from milepost.runtime import Patience
@@ -36,6 +41,10 @@ _WALK_FACTOR = 10
 # If nearly everything is selected, the same is assumed for some more batches.
 _DENSE = 0.9
 _TRUSTED = 9
+
+
+class _Changed(Exception):
+    """What was to be counted in the table was removed since, or a file was replaced."""
 
 
 @dataclass(slots=True)
@@ -73,71 +82,174 @@ class Planner:
         return self._ask(lambda conn: log.horizon(conn, self.options.schema).position)
 
     def reach(self, after: Position, newest: Position, max_count: int | None) -> Position:
-        """How far to read: to the newest, or to the end of `max_count` selected messages."""
+        """How far to read: to the newest, or to the end of at most `max_count` selected messages.
+        If files of the archive have at least half of these, it ends with the last of them."""
         if newest <= after:
             self._refuse_beyond(after, self.horizon())
             return after
         if max_count is None:
             return newest
-        rows = self._limit(Range(after, newest), max_count)
-        return Position(*rows[0]) if rows else newest
+        return self._again(lambda: self._reach(Range(after, newest), max_count))
 
-    def ranges(self, after: Position, newest: Position, max_count: int) -> Iterator[Range]:
+    def ranges(
+        self, after: Position, newest: Position, max_count: int | Callable[[], int]
+    ) -> Iterator[Range]:
         """Ranges of at most `max_count` selected messages each, planned one by one."""
         while after < newest:
-            end = self.reach(after, newest, max_count)
+            count = max_count if isinstance(max_count, int) else max_count()
+            end = self.reach(after, newest, count)
             yield Range(after, end)
             after = end
 
-    def split(self, range_: Range) -> list[Range]:
-        """The range in parts, one for each task. None if it is empty."""
+    def cut(self, range_: Range) -> list[Part]:
+        """What each file has of a range, and what only the table has. Without files that have
+        nothing of what is selected."""
         narrowed = self._narrowed(range_)
-        extent = self._extent(narrowed)
-        if extent is None:
-            return []
-        parts = self.options.partitions or ranges.parts_for(
-            extent.about, self.options.messages_per_partition
-        )
-        # To the last message: the server of an executor may not have reached the horizon.
-        return ranges.split(replace(narrowed, last=extent.last), extent, parts, self._probe)
+        return [] if narrowed.is_empty else self._cut(narrowed)
 
-    def split_for_tasks(self, range_: Range) -> list[Range]:
+    def divided(self, parts: Sequence[Part], cores: int | None = None) -> list[Part]:
+        """One part for each task, and about one task for each core. Without `cores`, of the size in
+        the options. Without those that are empty."""
+        while True:
+            try:
+                return self._divided(parts, cores)
+            except _Changed:
+                again = [self._cut(p.range) if p.file is None else [p] for p in parts]
+                parts = [part for found in again for part in found]
+
+    def split(self, range_: Range) -> list[Part]:
+        """The range in parts, one for each task. None if it is empty."""
+        return self.divided(self.cut(range_))
+
+    def split_for_tasks(self, range_: Range) -> list[Part]:
         """At least one part, which may be empty: Spark reads no parts as one without bounds."""
-        return self.split(range_) or [Range(range_.after, range_.after)]
+        return self.split(range_) or [Part(Range(range_.after, range_.after))]
 
     def about(self, range_: Range) -> int:
         """About how many messages a range contains, selected or not."""
-        extent = self._extent(range_)
-        return 0 if extent is None else extent.about
+        return 0 if range_.is_empty else self._again(lambda: self._about(range_))
 
     def close(self) -> None:
         if self._conn is not None:
             self._conn.close()
             self._conn = None
 
+    def _about(self, range_: Range) -> int:
+        number, *ends = self._in_archive(range_)
+        outside = [range_]
+        if number is not None:
+            begin, end = Position(*ends[:2]), Position(*ends[2:])
+            outside = [Range(range_.after, begin), Range(max(range_.after, end), range_.last)]
+        extents = [self._extent(each) for each in outside]
+        return (number or 0) + sum(extent.about for extent in extents if extent is not None)
+
+    def _in_archive(self, range_: Range) -> Sequence[Any]:
+        schema, parameters = self.options.schema, range_.parameters()
+        return self._ask_manifest(
+            lambda conn: db.fetch_one(conn, schema, "archive_extent", **parameters), [None]
+        )
+
+    def _cut(self, range_: Range) -> list[Part]:
+        schema, (after, last) = self.options.schema, (range_.after, range_.last)
+        none: list[ArchivedFile] = []
+        files = self._ask_manifest(lambda conn: files_between(conn, schema, after, last), none)
+        conditions = self.options.conditions
+        return [p for p in cut(range_, files) if p.file is None or may_hold(p.file, conditions)]
+
+    def _divided(self, parts: Sequence[Part], cores: int | None) -> list[Part]:
+        measured = [(part, *self._measured(part)) for part in parts]
+        total = sum(about for _, _, about in measured)
+        found: list[Part] = []
+        for part, extent, about in measured:
+            if about:
+                found += self._divided_part(part, extent, self._tasks(about, total, cores))
+        return found
+
+    def _measured(self, part: Part) -> tuple[Extent | None, int]:
+        """About how many messages it has."""
+        if part.file is None:
+            extent = self._extent(part.range)
+            return extent, 0 if extent is None else extent.about
+        messages = part.file.messages
+        return None, messages if part.is_whole else max(1, min(part.range.width, messages))
+
+    def _tasks(self, about: int, total: int, cores: int | None) -> int:
+        """How many read so many messages."""
+        wanted = self.options.partitions
+        if wanted is None and cores is None:
+            return ranges.parts_for(about, self.options.messages_per_partition)
+        if wanted is None:
+            wanted = ranges.parts_among(total, cores or 1)
+        return max(1, round(wanted * about / total))
+
+    def _divided_part(self, part: Part, extent: Extent | None, tasks: int) -> list[Part]:
+        if extent is not None:
+            # To the last message: the server of an executor may not have reached the horizon.
+            range_ = replace(part.range, last=extent.last)
+            return [Part(each) for each in ranges.split(range_, extent, tasks, self._probe)]
+        try:
+            return archived.divided(part, self.options.conditions, tasks)
+        except ArchiveFileError:
+            return [part]  # executors may reach it, or find the rows in the table
+
     def _extent(self, range_: Range) -> Extent | None:
-        """None if there are no messages in the range."""
-        rows = [] if range_.is_empty else self._query("range_rows", range_.parameters())
+        """None if there are no messages in the range. It is not archived."""
+        rows = [] if range_.is_empty else self._in_table("range_rows", range_.parameters())
         if not rows:
             return None
         return ranges.extent(Position(*rows[0][:2]), Position(*rows[0][2:]), self._probe)
 
-    def _limit(self, range_: Range, max_count: int) -> list[Any]:
-        """So many messages never contain more selected ones, and the index alone finds them. So the
-        selected ones are counted only if they may be few."""
-        conditions = self.options.conditions
+    def _reach(self, range_: Range, max_count: int) -> Position:
+        after, left = range_.after, max_count
+        walk = max(_LEAST_WALK, _WALK_FACTOR * max_count)
+        while after < range_.last and walk > 0:
+            file = self._file_after(after)
+            if file is None:
+                return after if 2 * left <= max_count else self._limit(after, range_, left, walk)
+            part = Part(Range(after, min(file.last, range_.last)), file)
+            try:
+                counted = archived.count(part, self.options.conditions, left, walk)
+            except ArchiveFileError as error:
+                return self._limit_without(error, part, range_, left, walk)
+            if counted.last is not None:
+                is_enough = 2 * left <= max_count and counted.last < part.range.last
+                return after if is_enough else counted.last
+            after, left, walk = part.range.last, left - counted.selected, walk - counted.walked
+        return after
+
+    def _limit_without(
+        self, error: ArchiveFileError, part: Part, range_: Range, max_count: int, walk: int
+    ) -> Position:
+        """The driver cannot read a file. It may have been replaced by another one, or the messages
+        may still be in the table."""
+        after = part.range.after
+        if self._file_after(after) != part.file:
+            raise _Changed
+        try:
+            return self._limit(after, range_, max_count, walk)
+        except _Changed:
+            raise error from None
+
+    def _limit(self, after: Position, range_: Range, max_count: int, walk: int) -> Position:
+        """In the table. So many messages never contain more selected ones, and the index alone
+        finds them. So the selected ones are counted only if they may be few."""
+        conditions, range_ = self.options.conditions, replace(range_, after=after)
         parameters = range_.parameters() | {"max_count": max_count}
         is_all = conditions.topics is None and conditions.types is None
         if is_all or self._dense_for > 0:
             self._dense_for -= 1
-            return self._query("range_nth", parameters)
+            rows = self._in_table("range_nth", parameters)
+            return Position(*rows[0]) if rows else range_.last
         selected = conditions.parameters()
         parameters |= {name: selected[name] for name in ("topics", "types")}
-        parameters["max_walked"] = max(_LEAST_WALK, _WALK_FACTOR * max_count)
-        rows = self._query("range_limit", parameters)
-        if rows and max_count >= _DENSE * Range(range_.after, Position(*rows[0])).width:
+        parameters["max_walked"] = walk
+        rows = self._in_table("range_limit", parameters)
+        if not rows:
+            return range_.last
+        end = Position(*rows[0])
+        if max_count >= _DENSE * Range(after, end).width:
             self._dense_for = _TRUSTED
-        return rows
+        return end
 
     def _narrowed(self, range_: Range) -> Range:
         """What filters on position or time leave of a range. A time limits only its start:
@@ -155,7 +267,38 @@ class Planner:
 
     def _probe(self, transaction_ids: Sequence[int]) -> list[Position]:
         rows = self._query("range_probe", {"transaction_ids": list(transaction_ids)})
+        if len(rows) < len(transaction_ids):
+            raise _Changed  # there was a message for each of them
         return [Position(*row) for row in rows]
+
+    def _in_table(self, name: str, parameters: dict[str, Any]) -> list[Any]:
+        """For a range that was not archived when the manifest was read."""
+        try:
+            return self._query(name, parameters)
+        except RangeRemoved:
+            after = Position(parameters["after_transaction_id"], parameters["after_position"])
+            if self._file_after(after) is None:
+                raise
+            raise _Changed from None
+
+    def _again(self, question: Callable[[], Answer]) -> Answer:
+        while True:
+            try:
+                return question()
+            except _Changed:
+                continue
+
+    def _file_after(self, position: Position) -> ArchivedFile | None:
+        schema = self.options.schema
+        return self._ask_manifest(lambda conn: file_after(conn, schema, position), None)
+
+    def _ask_manifest(self, question: Callable[[Connection], Answer], otherwise: Answer) -> Answer:
+        """A role that was granted its privileges before there was an archive reads the table. What
+        was removed from there is an error that names the privilege."""
+        try:
+            return self._ask(question)
+        except NotPermitted:
+            return otherwise
 
     def _query(self, name: str, parameters: dict[str, Any]) -> list[Any]:
         query = sql.query(name, self.options.schema)

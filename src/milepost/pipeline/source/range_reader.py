@@ -1,31 +1,37 @@
-"""Read a range of the log on an executor: a binary COPY that arrives as Arrow batches.
+"""Read a range of the log on an executor: a file of the archive, or a binary COPY of the table that
+arrives as Arrow batches.
 
-Batches come in order, so that a read that loses its server continues after the last one.
+Batches come in order, so that a read that loses its server, or its file, continues after the last
+one. What was removed from the table meanwhile is in a file. A file that was replaced has another
+name, which the manifest knows. A file that cannot be read does not matter as long as the rows are
+still in the table.
 """
 
 from __future__ import annotations
 
-import re
+from collections import deque
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import adbc_driver_manager as adbc
 import pyarrow as pa
 import pyarrow.compute as pc
-from psycopg.sql import Identifier, Literal
+from psycopg.sql import Identifier
 
-from milepost import db, log, sql
-from milepost.errors import BeyondHorizon, UnreadableMessage
-from milepost.pipeline.names import COLUMNS
-from milepost.pipeline.source import executor_connection
+from milepost import adbc, db, log, sql
+from milepost.errors import ArchiveFileError, BeyondHorizon, RangeRemoved, UnreadableMessage
+from milepost.log.history import files_between
+from milepost.pipeline.names import COLUMNS, PLACE
+from milepost.pipeline.source import archived, executor_connection
+from milepost.pipeline.source.parts import Part, cut
 from milepost.records import Position
 from milepost.runtime import Patience, is_server_lost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from milepost.pipeline.source.executor_connection import Connection
+    from milepost.adbc import Connection
+    from milepost.log.history import ArchivedFile
     from milepost.pipeline.source.options import SourceOptions
     from milepost.pipeline.source.ranges import Range
 
@@ -39,8 +45,6 @@ _FIRST_TIME, _LAST_TIME, _EPOCHS_APART = (
     (time.replace(tzinfo=UTC) - _UNIX_EPOCH) // timedelta(microseconds=1)
     for time in (datetime.min, datetime.max, datetime(2000, 1, 1, tzinfo=UTC))
 )
-_PLACE = ("transaction_id", "position")
-_PARAMETER = re.compile(rb"%\((\w+)\)s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +53,56 @@ class RangeReader:
 
     options: SourceOptions
 
-    def batches(self, range_: Range) -> Iterator[pa.RecordBatch]:
-        """The messages of the range, in order. Survives a restart of the server."""
+    def batches(self, range_: Range, file: ArchivedFile | None = None) -> Iterator[pa.RecordBatch]:
+        """The messages of the range, in order, from the file if it has one."""
+        parts = deque([Part(range_, file)])
+        unreadable: dict[str, ArchiveFileError] = {}  # by the name of the file
+        while parts:
+            part = parts.popleft()
+            try:
+                for batch in self._of(part):
+                    part = part.after(_last_position(batch))
+                    yield self._wanted(batch)
+            except ArchiveFileError as error:
+                unreadable[part.name] = error
+                parts.extendleft(reversed(self._elsewhere(part, unreadable)))
+            except RangeRemoved as error:
+                parts.extendleft(reversed(self._in_archive(part, unreadable, error)))
+
+    def _of(self, part: Part) -> Iterator[pa.RecordBatch]:
+        if part.file is not None:
+            return archived.batches(part, self.options.conditions, self.options.columns)
+        rows = self.rows(part.range)
+        return map(refuse_odd_times, rows) if "recorded_at" in self.options.columns else rows
+
+    def _elsewhere(self, part: Part, unreadable: Mapping[str, object]) -> list[Part]:
+        """The same range, without the files that cannot be read."""
+        schema, range_ = self.options.schema, part.range
+        with db.connect(self.options.conninfo) as conn, db.translated(schema, "read", conn):
+            files = files_between(conn, schema, range_.after, range_.last)
+        return cut(range_, [file for file in files if file.name not in unreadable])
+
+    def _in_archive(
+        self, part: Part, unreadable: Mapping[str, ArchiveFileError], error: RangeRemoved
+    ) -> list[Part]:
+        """What was removed from the table is in the archive, or gone."""
+        parts = self._elsewhere(part, {})
+        first = parts[0] if parts else part
+        if first.file is None:
+            raise error
+        if first.name in unreadable:
+            raise unreadable[first.name] from error
+        return parts
+
+    def rows(self, range_: Range) -> Iterator[pa.RecordBatch]:
+        """As the table has them, in order. Survives a restart of the server."""
         patience = Patience(self.options.retry_seconds)
         while True:
             try:
                 for batch in self._attempt(range_):
                     range_ = replace(range_, after=_last_position(batch))
                     patience.went_well()
-                    yield self._wanted(batch)
+                    yield batch
             except (adbc.Error, OSError) as error:
                 executor_connection.forget(self.options.conninfo)
                 if not is_server_lost(error):
@@ -90,38 +135,30 @@ class RangeReader:
             conn.execute(sql.query("range_rows", schema), range_.parameters())
 
     def _statement(self, range_: Range) -> str:
-        names = (*_PLACE, *(name for name in self.options.columns if name not in _PLACE))
+        names = (*PLACE, *(name for name in self.options.columns if name not in PLACE))
         columns = ", ".join(Identifier("m", name).as_string() for name in names)
         text = sql.query("range_read", self.options.schema).replace(b"{columns}", columns.encode())
-        return with_literals(text, range_.parameters() | self.options.conditions.parameters())
+        return adbc.with_literals(text, range_.parameters() | self.options.conditions.parameters())
 
     def _wanted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The requested columns, in plain types: json arrives as an extension type."""
+        """The requested columns, in plain types."""
         columns = self.options.columns
-        if "recorded_at" in columns:
-            refuse_odd_times(batch)
-        arrays = [_plain(batch.column(name)) for name in columns]
+        arrays = [adbc.plain(batch.column(name)) for name in columns]
         types = [(name, _ARROW_TYPES[COLUMNS[name]]) for name in columns]
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(types))
 
 
-def with_literals(query: bytes, parameters: Mapping[str, Any]) -> str:
-    """The query with its parameters as literals: ADBC copies only queries without parameters."""
-    return _PARAMETER.sub(
-        lambda found: Literal(parameters[found[1].decode()]).as_bytes(), query
-    ).decode()
-
-
-def refuse_odd_times(batch: pa.RecordBatch) -> None:
-    """Spark's times are in the years 1 to 9999, like Python's. An infinite time would arrive as
-    another one: the driver adds the difference of the epochs to it."""
+def refuse_odd_times(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch, unless it has times that Spark lacks: its times are in the years 1 to 9999, like
+    Python's. An infinite time would arrive as another one: the driver adds the difference of the
+    epochs to it."""
     times = batch.column("recorded_at").cast(pa.int64())
     limits = pc.min_max(times).as_py()
     if limits["min"] is None or (limits["min"] >= _FIRST_TIME and limits["max"] <= _LAST_TIME):
-        return
+        return batch
     is_odd = pc.or_(pc.less(times, _FIRST_TIME), pc.greater(times, _LAST_TIME))
     row = pc.index(is_odd, value=True).as_py()
-    transaction_id, position = (batch.column(name)[row].as_py() for name in _PLACE)
+    transaction_id, position = (batch.column(name)[row].as_py() for name in PLACE)
     since_2000 = (times[row].as_py() - _EPOCHS_APART + 2**63) % 2**64 - 2**63
     raise UnreadableMessage(
         Position(transaction_id, position), f"it was recorded at {log.time_text(since_2000)}"
@@ -129,9 +166,5 @@ def refuse_odd_times(batch: pa.RecordBatch) -> None:
 
 
 def _last_position(batch: pa.RecordBatch) -> Position:
-    transaction_id, position = (batch.column(name)[-1].as_py() for name in _PLACE)
+    transaction_id, position = (batch.column(name)[-1].as_py() for name in PLACE)
     return Position(transaction_id, position)
-
-
-def _plain(array: pa.Array) -> pa.Array:
-    return array.storage if isinstance(array, pa.ExtensionArray) else array

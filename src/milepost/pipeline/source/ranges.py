@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     # For each transaction id, the first message of that transaction or a later one.
     Probe = Callable[[Sequence[int]], Sequence[Position]]
 
+LEAST_PER_PART = 5_000  # with fewer messages, a second task takes more time than it saves
 _SAMPLES = 32
 _LARGEST = 2**63 - 1
 
@@ -94,6 +95,10 @@ def narrowed(
 
 def parts_for(about: int, per_part: int) -> int:
     return max(1, -(-about // per_part))
+
+
+def parts_among(about: int, cores: int) -> int:
+    return max(1, min(cores, about // LEAST_PER_PART))
 
 
 def split(range_: Range, extent: Extent, parts: int, probe: Probe) -> list[Range]:

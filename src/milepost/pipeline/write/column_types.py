@@ -38,6 +38,20 @@ _AS_JSON = (
     spark_types.ArrayType,  # whose elements PostgreSQL has no array of
     spark_types.VariantType,
 )
+# Values of these are equal in PostgreSQL exactly if they are equal for Spark when it groups. Not
+# floating-point numbers: of a key -0.0, Spark would make 0.0. Not arrays, nor what is copied as
+# JSON.
+_EQUAL_AS_IN_SPARK = (
+    "boolean",
+    "smallint",
+    "integer",
+    "bigint",
+    "numeric",
+    "text",
+    "bytea",
+    "date",
+    "timestamp",
+)
 _NUMBERS = ("smallint", "integer", "bigint", "real", "double precision", "numeric")
 
 
@@ -48,6 +62,7 @@ class Column:
     name: str
     type: str  # in PostgreSQL, as format_type() writes it
     conversion: Conversion | None = None  # what Spark does to it before it is copied
+    is_collated: bool = False  # a string for which Spark has its own equality
 
     @property
     def staged_type(self) -> str:
@@ -56,7 +71,17 @@ class Column:
 
     @property
     def is_number(self) -> bool:
-        return self.type.startswith(_NUMBERS)
+        return self.type.startswith(_NUMBERS) and not self.is_array
+
+    @property
+    def is_array(self) -> bool:
+        return self.type.endswith("[]")
+
+    @property
+    def is_equal_as_in_spark(self) -> bool:
+        """Whether Spark may group by it for the server."""
+        is_plain = self.type.startswith(_EQUAL_AS_IN_SPARK) and not self.is_array
+        return is_plain and not self.is_collated
 
 
 def columns_of(pipeline: str, schema: StructType) -> list[Column]:
@@ -76,7 +101,7 @@ def _column(pipeline: str, name: str, kind: DataType) -> Column:
         plain = None if element is None or element == "smallint" else f"{element}[]"
     if plain is not None:
         is_byte = isinstance(kind, spark_types.ByteType)
-        return Column(name, plain, "smallint" if is_byte else None)
+        return Column(name, plain, "smallint" if is_byte else None, _is_collated(kind))
     if isinstance(kind, _AS_JSON):
         return Column(name, "jsonb", "json")
     raise InvalidOutput(
@@ -85,6 +110,13 @@ def _column(pipeline: str, name: str, kind: DataType) -> Column:
         f"is of type {kind.simpleString()}, which has no PostgreSQL equivalent. Cast it to a "
         "supported type.",
     )
+
+
+def _is_collated(kind: DataType) -> bool:
+    """Also strings of a length, which Spark compares with blanks added."""
+    if isinstance(kind, spark_types.CharType | spark_types.VarcharType):
+        return True
+    return isinstance(kind, spark_types.StringType) and kind != spark_types.StringType()
 
 
 def _plain(kind: DataType) -> str | None:

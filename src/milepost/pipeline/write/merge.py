@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from milepost.errors import InvalidOutput
     from milepost.pipeline.write.column_types import Column
     from milepost.pipeline.write.presum import Sums
+    from milepost.pipeline.write.spark_sums import SparkSums
     from milepost.pipeline.write.staging import Staged
 
 # What an error of the server means for the sink, asked after the rollback. None if the server's own
@@ -29,4 +30,5 @@ class Merge:
     staged: Sequence[Column]  # the columns of staging
     explain: Explain = lambda *_: None
     is_ordered: bool = False  # whether the order of the rows matters
-    sums: Sums | None = None  # how rows of one key are added up before, if they may be
+    sums: Sums | None = None  # how a task adds up its rows of a key before, if it may
+    spark_sums: SparkSums | None = None  # how Spark adds them up over all tasks, if it may

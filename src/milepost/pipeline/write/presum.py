@@ -1,4 +1,4 @@
-"""Add up the rows of a key before they are staged, so that fewer are copied and merged.
+"""Add up the rows of a key in the task that copies them, so that fewer are copied and merged.
 
 Only if the result is certain to be right. Otherwise the server adds them up, and raises its own
 errors (a number out of range).
@@ -6,6 +6,7 @@ errors (a number out of range).
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -20,6 +21,20 @@ class Sums:
     key: tuple[str, ...]
     add: tuple[str, ...]
 
+    def over(self, tables: Iterable[pa.Table], most_bytes: int) -> Iterator[tuple[pa.Table, int]]:
+        """The sums over as many tables as may be kept, and of how many rows. If the keys are few,
+        a task stages one row for each."""
+        kept: list[pa.Table] = []
+        rows = 0
+        for table in tables:
+            whole = pa.concat_tables([*kept, table.select([*self.key, *self.add])])
+            kept, rows = [self.of(whole)], rows + table.num_rows
+            if kept[0].nbytes > most_bytes:
+                yield kept.pop(), rows
+                rows = 0
+        for last in kept:
+            yield last, rows
+
     def of(self, table: pa.Table) -> pa.Table:
         """One row for each key, or the unchanged table if that is not safe."""
         if not self._is_safe(table):
@@ -28,7 +43,8 @@ class Sums:
         summed = grouped.aggregate([(name, "sum") for name in self.add])
         arrays = [summed.column(name) for name in self.key]
         arrays += [summed.column(f"{name}_sum").cast(table.field(name).type) for name in self.add]
-        return pa.table(arrays, names=[*self.key, *self.add])
+        fields = [table.field(name) for name in (*self.key, *self.add)]
+        return pa.table(arrays, schema=pa.schema(fields))
 
     def _is_safe(self, table: pa.Table) -> bool:
         if any(pa.types.is_nested(table.field(name).type) for name in self.key):

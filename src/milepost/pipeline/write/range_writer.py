@@ -52,9 +52,11 @@ class SparkBatch:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The result of a range: how many rows it gave, and how long each phase took."""
+    """The result of a range: how many rows it gave, how many of them were copied after sums, and
+    how long each phase took."""
 
     rows: int
+    copied: int = 0
     phases_ms: dict[str, float] = field(default_factory=dict)
 
 
@@ -87,6 +89,7 @@ class RangeWriter:
     owner: str
     schema: str
     epoch: int = 0
+    cores: int = 1  # of Spark
     _prepared: _Prepared | None = field(default=None, init=False)
 
     def clean(self) -> None:
@@ -97,20 +100,21 @@ class RangeWriter:
     def apply(self, df: DataFrame, range_: Range, batch: SparkBatch | None = None) -> Written:
         """Write what `df` gives for the range. Raises if the checkpoint is not at its start."""
         # A batch with state must not be computed twice.
-        messages = range_.width if batch is None else None
-        return self.merge(range_, self.staging_of(df, messages)(), batch)
+        stage = self.staging_of(df, range_.width, may_repeat=batch is None)
+        return self.merge(range_, stage(), batch)
 
     def staging_of(
-        self, df: DataFrame, messages: int | None, turn: int = 0
+        self, df: DataFrame, messages: int, turn: int = 0, *, may_repeat: bool = True
     ) -> Callable[[], Pending]:
         """A function that stages the rows, for any thread: while the rows of one turn are merged,
-        those of the other may be staged. `messages`: about how many the rows come from, if it is
-        known."""
+        those of the other may be staged. `messages`: about how many the rows come from."""
         clock = _Phases()
         prepared = self.prepare(df)
         if turn not in prepared.stagings:
             merge = prepared.merge
-            staging = self._staging(turn, is_ordered=merge.is_ordered, sums=merge.sums)
+            staging = self._staging(
+                turn, is_ordered=merge.is_ordered, sums=merge.sums, spark_sums=merge.spark_sums
+            )
             staging.create(self.conn, merge.staged)
             prepared.stagings[turn] = staging
         staging = prepared.stagings[turn]
@@ -118,7 +122,7 @@ class RangeWriter:
 
         def stage() -> Pending:
             clock.lap("wait")
-            staged = staging.stage(df, prepared.columns, messages)
+            staged = staging.stage(df, prepared.columns, messages, may_repeat)
             clock.lap("stage")
             return Pending(staging, staged, prepared.merge, clock)
 
@@ -145,7 +149,8 @@ class RangeWriter:
         clock.lap("merge")
         pending.staging.sweep(self.conn)
         clock.lap("sweep")
-        return Written(staged.rows if is_new else 0, clock.laps_ms)
+        rows, copied = (staged.rows, staged.copied) if is_new else (0, 0)
+        return Written(rows, copied, clock.laps_ms)
 
     def prepare(self, df: DataFrame) -> _Prepared:
         """Make or check the target for such rows. Once, and again if the columns of the output
@@ -160,7 +165,7 @@ class RangeWriter:
 
     def _staging(self, turn: int, **merged: Any) -> Staging:
         name = staging_name(self.key.processor, self.key.version, turn)
-        return Staging(self.conninfo, self.schema, name, **merged)
+        return Staging(self.conninfo, self.schema, name, cores=self.cores, **merged)
 
     def _advance(self, range_: Range, batch: SparkBatch | None) -> bool:
         """Move the checkpoint first: its row lock keeps competitors out of the merge. Whether

@@ -4,7 +4,8 @@ A task that is retried, or runs twice because Spark speculates, copies its rows 
 attempt has its own tag, and only the tags that Spark returns to the driver count: it returns the
 output of one attempt for each partition. The rows of other attempts are deleted later.
 
-If the merge adds up the rows of a key, each task adds up its own rows before it copies them.
+If the merge adds up the rows of a key, they are added up before they are copied: by each task those
+that it has, or by Spark over all tasks, where that costs less.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pyspark.sql import functions as f
 from milepost import db
 from milepost.pipeline.source import executor_connection
 from milepost.pipeline.write.column_types import ATTEMPT, ROW
+from milepost.pipeline.write.spark_sums import SparkSums, pays
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -65,7 +67,9 @@ class Staging:
     schema: str
     name: str
     is_ordered: bool = False
-    sums: Sums | None = None  # how rows of one key are added up before, if they may be
+    sums: Sums | None = None  # how a task adds up its rows of a key before, if it may
+    spark_sums: SparkSums | None = None  # how Spark adds them up over all tasks, if it may
+    cores: int = 1  # of all executors
     _left_over: int = field(default=0, init=False)
 
     def create(self, conn: Connection, columns: Sequence[Column]) -> None:
@@ -75,16 +79,16 @@ class Staging:
         db.run(conn, self.schema, "create_staging", staging=self.name, columns=names, types=types)
 
     def stage(
-        self, df: DataFrame, columns: Sequence[Column], messages: int | None = None
+        self, df: DataFrame, columns: Sequence[Column], messages: int, may_repeat: bool = True
     ) -> Staged:
-        """Runs the batch. `messages`: how many it reads, None if it must not be computed twice. Few
-        messages mostly give few rows."""
+        """Runs the batch. `messages`: about how many it reads. Few messages mostly give few rows.
+        `may_repeat`: whether it may be computed twice."""
         staged = None
         # Not if the order matters: a limit may shuffle.
-        if messages is not None and messages <= SMALL_ROWS and not self.is_ordered:
+        if messages <= SMALL_ROWS and may_repeat and not self.is_ordered:
             staged = self._through_driver(df, columns)
         if staged is None:
-            staged = self._on_executors(df, columns)
+            staged = self._on_executors(df, columns, messages)
         self._left_over += staged.copied
         return staged
 
@@ -102,9 +106,12 @@ class Staging:
             self.copy(rows)
         return Staged(self.name, [attempt], table.num_rows, table.num_rows)
 
-    def _on_executors(self, df: DataFrame, columns: Sequence[Column]) -> Staged:
+    def _on_executors(self, df: DataFrame, columns: Sequence[Column], messages: int) -> Staged:
         """One Spark job. It returns only tags and counts."""
-        answers = converted(df, columns).mapInArrow(copy_function(self), _ANSWER).collect()
+        rows, sums = converted(df, columns), self._sums(messages)
+        if isinstance(sums, SparkSums):
+            rows = sums.of(rows, self.cores)
+        answers = rows.mapInArrow(copy_function(self, sums), _ANSWER).collect()
         answers.sort(key=lambda row: row.partition)
         return Staged(
             self.name,
@@ -112,6 +119,10 @@ class Staging:
             sum(row.rows for row in answers),
             sum(row.copied for row in answers),
         )
+
+    def _sums(self, messages: int) -> Sums | SparkSums | None:
+        is_in_spark = self.spark_sums is not None and pays(messages, self.cores)
+        return self.spark_sums if is_in_spark else self.sums
 
     def copy(self, rows: pa.Table) -> None:
         """One COPY. Spark's next attempt, or the driver, finds out whether the server was lost."""
@@ -148,22 +159,31 @@ def _expression(column: Column) -> SparkColumn:
     return source.cast("smallint").alias(column.name) if column.conversion else source
 
 
-def copy_function(staging: Staging) -> Copy:
+def copy_function(staging: Staging, sums: Sums | SparkSums | None) -> Copy:
     """What each task runs. A closure, because Spark pickles it as a whole: the URL in it is bytes
     that no plan shows."""
 
     def copy(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         attempt, rows, copied = secrets.randbits(63), 0, 0
-        for chunk in chunks(batches):
-            rows += chunk.num_rows
-            fewer = chunk if staging.sums is None else staging.sums.of(chunk)
-            staging.copy(tagged(fewer, attempt, copied, is_ordered=staging.is_ordered))
-            copied += fewer.num_rows
+        for table, count in counted(chunks(batches), sums):
+            staging.copy(tagged(table, attempt, copied, is_ordered=staging.is_ordered))
+            rows, copied = rows + count, copied + table.num_rows
         if rows:
             answer = {"partition": _partition(), "attempt": attempt, "rows": rows, "copied": copied}
             yield pa.RecordBatch.from_pylist([answer])
 
     return copy
+
+
+def counted(
+    tables: Iterator[pa.Table], sums: Sums | SparkSums | None
+) -> Iterator[tuple[pa.Table, int]]:
+    """What is copied, and how many rows of the output it stands for."""
+    if isinstance(sums, SparkSums):
+        return map(sums.received, tables)
+    if sums is not None:
+        return sums.over(tables, CHUNK_BYTES)
+    return ((table, table.num_rows) for table in tables)
 
 
 def chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from milepost.errors import InvalidOutput
 from milepost.pipeline.sinks import TableName, TableSink, Upsert
 from milepost.pipeline.write.merge import Merge
 from milepost.pipeline.write.presum import Sums
+from milepost.pipeline.write.spark_sums import spark_sums
 from milepost.pipeline.write.target import find_target
 
 if TYPE_CHECKING:
@@ -44,7 +45,11 @@ def table_merge(
         parameters[f"{share}_types"] = [column.type for column in found]
     staged = [column for found in shares.values() for column in found]
     explain = partial(_explain, pipeline.processor, schema, list(upsert.key))
-    return Merge("merge_upsert", parameters, staged, explain, sums=_sums(shares))
+    if shares["set"]:  # a key that comes twice must be refused
+        return Merge("merge_upsert", parameters, staged, explain)
+    sums = Sums(tuple(_names(shares["key"])), tuple(_names(shares["add"])))
+    in_spark = spark_sums(shares["key"], shares["add"])
+    return Merge("merge_upsert", parameters, staged, explain, sums=sums, spark_sums=in_spark)
 
 
 def upsert_shares(
@@ -69,13 +74,6 @@ def upsert_shares(
             )
     named = {"key": sink.key, "set": chosen, "add": sink.add}
     return {share: [by_name[name] for name in names] for share, names in named.items()}
-
-
-def _sums(shares: Mapping[str, Sequence[Column]]) -> Sums | None:
-    """Not with columns to set: a key that comes twice must be refused."""
-    if shares["set"]:
-        return None
-    return Sums(tuple(_names(shares["key"])), tuple(_names(shares["add"])))
 
 
 def _explain(

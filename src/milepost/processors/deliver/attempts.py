@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from milepost import sql
 from milepost.checkpoints import columns
 from milepost.errors import CannotDecode, HandlerFailed, describe
 from milepost.handlers import storable
@@ -18,7 +17,6 @@ from milepost.records import RawMessage
 from milepost.runtime import Stopping
 
 if TYPE_CHECKING:
-    from milepost.db import Statement
     from milepost.processors.definition import ProcessorOptions
     from milepost.records import RecordedMessage
 
@@ -88,8 +86,3 @@ def handler_failed(options: ProcessorOptions, failure: Failure) -> HandlerFailed
     if isinstance(failure.message, RawMessage):
         return CannotDecode(options.name, position, failure.message.reason)
     return HandlerFailed(options.name, position, failure.attempts, failure.summary())
-
-
-def set_aside_statement(options: ProcessorOptions, failure: Failure, schema: str) -> Statement:
-    parameters = options.key.parameters() | failure.parameters()
-    return sql.query("dead_letter_put", schema), parameters

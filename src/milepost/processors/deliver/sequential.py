@@ -9,13 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from milepost.checkpoints import Answer, store_statement
-from milepost.processors.deliver.attempts import (
-    Attempts,
-    Failure,
-    handler_failed,
-    set_aside_statement,
-)
+from milepost.processors.deliver.attempts import Attempts, Failure, handler_failed
 from milepost.processors.deliver.transaction import Conflict, answer_of, run, storing
+from milepost.processors.set_aside.dead_letters import put
 
 if TYPE_CHECKING:
     from milepost.checkpoints import CheckpointKey
@@ -87,10 +83,13 @@ class Delivery(ABC):
         self.checkpoint = new
 
     def set_aside(self, conn: Connection, failure: Failure) -> None:
+        schema, position = self.around.schema, failure.message.position
         if self.parking is not None:
-            run(conn, self.parking.park(failure), self.around.schema, storing)
+            run(conn, self.parking.park(failure), schema, storing)
         else:
-            conn.execute(*set_aside_statement(self.options, failure, self.around.schema))
+            run(
+                conn, put(schema, self.options.key, position, failure.parameters()), schema, storing
+            )
 
 
 @dataclass(slots=True)

@@ -175,8 +175,16 @@ class Service:
         limit = Horizon(feed or segment.reached, is_held=False)
         with leases.sync as conn:
             batch = read_batch(
-                conn, segment.reached, limit, selection, options.batch_size, self.claims.schema
+                conn,
+                segment.reached,
+                limit,
+                selection,
+                options.batch_size,
+                self.claims.schema,
+                history=segment.work.history,
             )
+        if not batch.is_full:
+            segment.work.history.leave()  # from here on the feed reads for it
         with self.dispatch.lock:
             segment.reached = batch.reached
         return batch

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import TYPE_CHECKING
 
+from milepost.log import History
 from milepost.processors.deliver.sequential import SequentialDelivery
 from milepost.processors.handler_call import Supply
 from milepost.processors.replay.replay import Replay, load_replay
@@ -65,6 +66,7 @@ class SegmentWork:
     has_progressed: bool = field(default=False, init=False)  # something was made durable
     listeners: Listeners | None = field(default=None, kw_only=True)
     checkpoint: Position = field(init=False)
+    history: History = field(init=False)  # for whoever reads for this segment alone
     _floors: list[Floor] = field(init=False)
     _replay: Replay | None = field(default=None, init=False)  # until it is loaded
     _parking: Parking | None = field(default=None, init=False)
@@ -72,6 +74,7 @@ class SegmentWork:
 
     def __post_init__(self) -> None:
         self.checkpoint = self.claim.position
+        self.history = History(self.surroundings.schema)
         self._floors = list(self.claim.floors)
         self._parking = self.surroundings.parking()
 

@@ -10,11 +10,20 @@ from uuid import UUID
 from psycopg.rows import class_row
 
 from milepost import db, sql
-from milepost.log import decode_json, undecoded
+from milepost.checkpoints import columns
+from milepost.errors import RangeRemoved
+from milepost.log import decode_json, raw_at, undecoded
 from milepost.records import Position
 
 if TYPE_CHECKING:
-    from milepost.db import Connection
+    from collections.abc import Generator
+
+    from milepost.checkpoints import CheckpointKey
+    from milepost.db import Connection, Statement
+    from milepost.records import RawMessage
+
+# The columns of a letter that are the message's.
+STORED = ("message_id", "topic", "key", "type", "data", "metadata", "recorded_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,40 @@ class DeadLetter:
     @property
     def at(self) -> Position:
         return Position(self.transaction_id, self.position)
+
+
+def put(
+    schema: str, key: CheckpointKey, position: Position, facts: dict[str, Any]
+) -> Generator[Statement, Any, None]:
+    """Set the message at a position aside. In steps, as parking.py."""
+    parameters = key.parameters() | columns(position) | facts
+    statement = sql.query("dead_letter_put", schema)
+    if (yield statement, parameters | dict.fromkeys(STORED)):
+        return
+    found = yield from archived(schema, key, position)
+    yield statement, parameters | stored(found)
+
+
+def archived(
+    schema: str, key: CheckpointKey, position: Position
+) -> Generator[Statement, Any, RawMessage]:
+    """The message at a position that the table does not have any more."""
+    found = yield from raw_at(schema, position)
+    if found is None:
+        raise RangeRemoved(
+            f"Processor {key.processor!r}: the message at {position} was to be set aside, and is "
+            "neither in the log nor in its archive. Nothing was stored. Reset the processor to a "
+            "position that the log has."
+        )
+    return found
+
+
+def stored(message: RawMessage) -> dict[str, Any]:
+    """Its columns, as they are stored: JSON and its time as text."""
+    time = message.raw_recorded_at or message.recorded_at.isoformat()
+    data, metadata = message.raw_data.decode(), message.raw_metadata.decode()
+    of_message = (message.id, message.topic, message.key, message.type, data, metadata, time)
+    return dict(zip(STORED, of_message, strict=True))
 
 
 def list_dead_letters(

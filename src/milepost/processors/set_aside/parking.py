@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from milepost import sql
 from milepost.db import is_pooled
-from milepost.errors import ParkingFull, RangeRemoved, UnfitPooler
+from milepost.errors import ParkingFull, UnfitPooler
+from milepost.processors.set_aside.dead_letters import STORED, archived, stored
+from milepost.records import Position
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,23 +88,26 @@ class Parking:
         *,
         retry: bool = False,
     ) -> Steps[None]:
-        rows = yield self._query(
-            "park",
-            transaction_ids=[message.position.transaction_id for message in messages],
-            positions=[message.position.position for message in messages],
-            is_replayed=[message.replaying for message in messages],
-            error=error,
-            traceback=traceback,
-            attempts=attempts,
-            retry=retry,
-        )
-        if rows[0][0] != len(messages):
-            raise RangeRemoved(
-                f"Processor {self.options.name!r}: messages that were to be set aside are gone "
-                "from the log. Nothing was stored."
-            )
+        facts = {"error": error, "traceback": traceback, "attempts": attempts, "retry": retry}
+        ((number,),) = yield self._query("park", **_places(messages), **facts)
+        if number < len(messages):
+            yield from self._park_archived(messages, facts)
         yield from self._refuse_too_many()
         self.may_be_parked = True
+
+    def _park_archived(
+        self, messages: Sequence[RecordedMessage], facts: dict[str, Any]
+    ) -> Steps[None]:
+        """Those of them that were removed from the table."""
+        rows = yield self._query("removed_among", **_places(messages))
+        removed = {Position(*row) for row in rows}
+        rest = [message for message in messages if message.position in removed]
+        columns: list[dict[str, Any]] = []
+        for message in rest:
+            found = yield from archived(self.schema, self.options.key, message.position)
+            columns.append(stored(found))
+        of_messages = {name: [column[name] for column in columns] for name in STORED}
+        yield self._query("park_archived", **_places(rest), **of_messages, **facts)
 
     def _refuse_too_many(self) -> Steps[None]:
         ((number,),) = yield self._query("parked_count", max_parked=self.options.max_parked)
@@ -114,6 +119,14 @@ class Parking:
 
     def _query(self, name: str, **parameters: Any) -> Statement:
         return sql.query(name, self.schema), self.options.key.parameters() | parameters
+
+
+def _places(messages: Sequence[RecordedMessage]) -> dict[str, Any]:
+    return {
+        "transaction_ids": [message.position.transaction_id for message in messages],
+        "positions": [message.position.position for message in messages],
+        "is_replayed": [message.replaying for message in messages],
+    }
 
 
 def refuse_pooled(options: ProcessorOptions, conn: Connection) -> None:

@@ -11,12 +11,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from milepost import db
-from milepost.checkpoints import PostgresCheckpointStore, columns
+from milepost.checkpoints import PostgresCheckpointStore
 from milepost.errors import CannotSkip, NothingToSkip, SeveralToSkip
-from milepost.log import Horizon, Selection, horizon, read_batch
+from milepost.log import History, Horizon, Selection, horizon, read_batch
+from milepost.processors.deliver.transaction import run, storing
 from milepost.processors.replay.replay import load_replay
 from milepost.processors.segments.claims import load_floors
 from milepost.processors.segments.split_merge import above_floors
+from milepost.processors.set_aside.dead_letters import put
 from milepost.records import Position, RawMessage, RecordedMessage, Segment
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ def skip(
 ) -> RecordedMessage:
     """The message that was skipped: the next one, or the one at a position if it is the next of
     its segment. Set aside in the transaction that moves the checkpoint."""
+    db.run(conn, schema, "refuse_internal", processor=key.processor)
     if _is_deferred(conn, schema, key):
         return _skip_undecodable(conn, schema, key, at)
     with conn.transaction():
@@ -92,8 +95,9 @@ def _next(
     replay = load_replay(conn, schema, key, after, segment or Segment.WHOLE)
     floors = load_floors(conn, schema, key, [id_]).get(id_, [])
     limit, selection = horizon(conn, schema), Selection(topics, types, segment)
+    history = History(schema)
     while True:
-        batch = read_batch(conn, after, limit, selection, LOOK_AHEAD, schema)
+        batch = read_batch(conn, after, limit, selection, LOOK_AHEAD, schema, history=history)
         if messages := above_floors(batch.messages, floors):
             return replay.marked(messages[:1])[0]
         if not batch.is_full:
@@ -102,14 +106,5 @@ def _next(
 
 
 def _set_aside(conn: Connection, schema: str, key: CheckpointKey, message: RecordedMessage) -> None:
-    db.run(
-        conn,
-        schema,
-        "dead_letter_put",
-        **key.parameters(),
-        **columns(message.position),
-        error=SKIPPED,
-        traceback="",
-        attempts=0,
-        is_replayed=message.replaying,
-    )
+    facts = {"error": SKIPPED, "traceback": "", "attempts": 0, "is_replayed": message.replaying}
+    run(conn, put(schema, key, message.position, facts), schema, storing)

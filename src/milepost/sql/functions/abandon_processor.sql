@@ -10,6 +10,7 @@ language plpgsql volatile as $$
 declare
   was_known boolean;
 begin
+  perform {schema}.refuse_internal(abandon_processor.processor);
   perform from {schema}.processors as p
   where p.name = abandon_processor.processor and p.version = abandon_processor.version
   for update;

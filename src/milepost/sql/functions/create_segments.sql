@@ -12,6 +12,7 @@ language plpgsql volatile as $$
 declare
   at record;
 begin
+  perform {schema}.refuse_internal(create_segments.processor);
   if create_segments.number is null or create_segments.number not between 1 and 4096 then
     raise exception 'a processor has 1 to 4096 segments, not %', create_segments.number
       using errcode = 'invalid_parameter_value';
@@ -37,7 +38,7 @@ begin
     and c.segment = 0
   for update;
   if not found then
-    perform {schema}.refuse_gone(create_segments.start);
+    perform {schema}.refuse_unreachable(create_segments.start);
   end if;
   insert into {schema}.segments (processor, version, id, mask, epoch)
   select create_segments.processor, create_segments.version, i.id, i.mask, coalesce(at.epoch, 0) + 1

@@ -1,5 +1,5 @@
 -- Record for rebase() that every position up to this one may have been given to a message that is
--- lost, except those that are in the log or in one of its checkpoints.
+-- lost, except those that are in the log, in its archive, or in one of its checkpoints.
 create or replace function {schema}.note_lost(up_to {schema}.position) returns {schema}.position
 language plpgsql volatile as $$
 declare
@@ -10,10 +10,12 @@ begin
     select newest.transaction_id, newest."position"
     from {schema}.last_message(note_lost.up_to) as newest
     union all
+    select history.transaction_id, history."position" from {schema}.history_end() as history
+    union all
     select transaction_id, "position" from {schema}.checkpoints
-    where (transaction_id, "position")
-      <= ((note_lost.up_to).transaction_id, (note_lost.up_to).position)
   ) as known
+  where (known.transaction_id, known."position")
+    <= ((note_lost.up_to).transaction_id, (note_lost.up_to).position)
   order by known.transaction_id desc, known."position" desc
   limit 1;
   insert into {schema}.lost_positions (

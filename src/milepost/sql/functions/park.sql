@@ -1,11 +1,6 @@
--- Set messages of one processor aside because their keys are parked, in the transaction that moves
--- the checkpoint past them. A key that is not parked becomes parked; with `retry` it is retried
--- immediately: it was parked when the message was held back, and was drained since. A message
--- without a key is set aside alone. Returns how many were set aside.
---
--- FOR KEY SHARE, so that a key cannot be unparked before these letters are visible. Repeated until
--- all keys are locked, because a key may be drained between the insert, which does not change an
--- existing row, and the lock.
+-- Set messages of one processor aside because their keys are parked (park_messages), in the
+-- transaction that moves the checkpoint past them. Returns how many were set aside: those that the
+-- table has. The caller passes what is only in the archive to park_messages.
 create or replace function {schema}.park(
   processor text,
   version integer,
@@ -20,59 +15,22 @@ create or replace function {schema}.park(
 language plpgsql volatile as $$
 #variable_conflict use_column
 declare
-  digests bytea[];
-  held integer;
-  number integer;
+  found_messages {schema}.messages[];
+  found_replayed boolean[];
 begin
-  select coalesce(array_agg(distinct sha256(convert_to(m.key, 'UTF8'))), '{}')
-  into digests
-  from unnest(park.transaction_ids, park.positions) as wanted (transaction_id, "position")
-  join {schema}.messages as m using (transaction_id, "position")
-  where m.key is not null;
-  loop
-    insert into {schema}.parked_keys (processor, version, digest, key, retry_requested_at)
-    select distinct on (m.key)
-      park.processor, park.version, sha256(convert_to(m.key, 'UTF8')), m.key,
-      case when park.retry then clock_timestamp() end
-    from unnest(park.transaction_ids, park.positions) as wanted (transaction_id, "position")
-    join {schema}.messages as m using (transaction_id, "position")
-    where m.key is not null
-    order by m.key
-    on conflict (processor, version, digest) do nothing;
-    perform from {schema}.parked_keys as k
-    where k.processor = park.processor and k.version = park.version and k.digest = any(digests)
-    order by k.digest
-    for key share;
-    get diagnostics held = row_count;
-    exit when held = cardinality(digests);
-  end loop;
-
-  insert into {schema}.dead_letters (
-    processor, version, transaction_id, "position", message_id, topic, key, type, data, metadata,
-    recorded_at, error, traceback, attempts, is_parked, parked_id, is_replayed
-  )
   select
-    park.processor, park.version, m.transaction_id, m."position", m.id, m.topic, m.key, m.type,
-    m.data, m.metadata, m.recorded_at, park.error, park.traceback, park.attempts, true, k.id,
-    coalesce(wanted.is_replayed, false)
+    array_agg(m order by m.transaction_id, m."position"),
+    array_agg(coalesce(wanted.is_replayed, false) order by m.transaction_id, m."position")
+  into found_messages, found_replayed
   from unnest(park.transaction_ids, park.positions, park.is_replayed)
     as wanted (transaction_id, "position", is_replayed)
-  join {schema}.messages as m using (transaction_id, "position")
-  left join {schema}.parked_keys as k
-    on k.processor = park.processor
-    and k.version = park.version
-    and k.digest = sha256(convert_to(m.key, 'UTF8'))
-  order by m.transaction_id, m."position"
-  on conflict (processor, version, transaction_id, "position") do update
-  set error = excluded.error,
-    traceback = excluded.traceback,
-    attempts = dead_letters.attempts + excluded.attempts,
-    failed_at = clock_timestamp(),
-    retry_requested_at = null,
-    is_parked = true,
-    parked_id = excluded.parked_id,
-    is_replayed = excluded.is_replayed;
-  get diagnostics number = row_count;
-  return number;
+  join {schema}.messages as m using (transaction_id, "position");
+  if found_messages is null then
+    return 0;
+  end if;
+  return {schema}.park_messages(
+    park.processor, park.version, found_messages, park.error, park.traceback, park.attempts,
+    found_replayed, park.retry
+  );
 end;
 $$;

@@ -14,10 +14,15 @@ create or replace function {schema}.reset_processor(
 ) returns void
 language plpgsql volatile as $$
 #variable_conflict use_column
+declare
+  removed {schema}.position;
 begin
+  perform {schema}.refuse_internal(reset_processor.processor);
   -- Against a removal (remove_messages.sql): it waits, or this sees its marker.
   perform pg_advisory_xact_lock_shared(hashtextextended('milepost.removal.{schema}', 0));
-  perform {schema}.refuse_removed(reset_processor.new);
+  perform {schema}.refuse_unreachable(reset_processor.new);
+  perform {schema}.refuse_lost(reset_processor.new);
+  select l.removed_transaction_id, l.removed_position into removed from {schema}.log as l;
   perform from {schema}.processors as p
   where p.name = reset_processor.processor and p.version = reset_processor.version
   for no key update;
@@ -51,9 +56,13 @@ begin
   where d.processor = reset_processor.processor
     and d.version = reset_processor.version
     and row(d.transaction_id, d."position")::{schema}.position > reset_processor.new
-    and exists (
-      select from {schema}.messages as m
-      where m.transaction_id = d.transaction_id and m."position" = d."position"
+    and (
+      exists (
+        select from {schema}.messages as m
+        where m.transaction_id = d.transaction_id and m."position" = d."position"
+      )
+      -- Removed from the table, and read from the archive: refuse_unreachable has made sure.
+      or row(d.transaction_id, d."position")::{schema}.position <= removed
     );
   delete from {schema}.parked_keys as k
   where k.processor = reset_processor.processor

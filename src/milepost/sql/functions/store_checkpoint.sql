@@ -56,8 +56,8 @@ begin
     )
     on conflict do nothing;
     if found then
-      -- Nobody starts where messages were removed.
-      return case when {schema}.refuse_gone(store_checkpoint.new) then 1 end;
+      -- Nobody starts where messages were removed that are not in the archive.
+      return case when {schema}.refuse_unreachable(store_checkpoint.new) then 1 end;
     end if;
   else
     update {schema}.checkpoints as c

@@ -5,10 +5,14 @@
 --   grant pg_read_all_stats to ROLE;
 grant select (transaction_id, "position", topic, key, type, recorded_at)
   on {schema}.messages to {role};
+grant select (
+  after_transaction_id, after_position, last_transaction_id, last_position, messages, recorded_from,
+  recorded_to, topics, types
+) on {schema}.archive to {role};
 grant select on
   {schema}.processors, {schema}.checkpoints, {schema}.segments, {schema}.instances, {schema}.replays,
   {schema}.pipelines, {schema}.channels, {schema}.channel_rates, {schema}.channel_upkeep,
-  {schema}.job_dependencies, {schema}.job_endings, {schema}.retention
+  {schema}.job_dependencies, {schema}.job_endings, {schema}.retention, {schema}.archive
   to {role};
 grant select (processor, version) on {schema}.dead_letters, {schema}.parked_keys to {role};
 grant select (id, channel, status, run_at, locked_until, taken, unique_key) on {schema}.jobs to {role};

@@ -1,7 +1,7 @@
 -- read: the log, and the checkpoints of processors and pipelines (for wait_for, and for a Spark
 -- read that starts from a checkpoint).
 grant select on {schema}.messages to {role};
-grant select on {schema}.lost_positions to {role};
+grant select on {schema}.lost_positions, {schema}.archive to {role};
 grant select (processor, version, segment, transaction_id, "position", epoch, owner)
   on {schema}.checkpoints to {role};
 grant select (processor, version, id, mask) on {schema}.segments to {role};

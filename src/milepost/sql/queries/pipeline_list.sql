@@ -1,5 +1,6 @@
 -- Lag counts the messages that pass the pipeline's own filter, up to a bound. A kept version that
--- is not active makes no progress, and has no lag.
+-- is not active makes no progress, and has no lag. What was removed from the table is counted without
+-- reading the archive: if that counts too few, the lag is not exact.
 select
   p.name,
   p.version,
@@ -9,9 +10,11 @@ select
   case when p.target is not null then format('%%I.%%I', p.target_schema, p.target) end as target,
   c.transaction_id,
   c."position",
-  lag.messages as lag_messages,
-  lag.messages < %(count_up_to)s as is_lag_exact,
-  coalesce(lag.seconds, 0)::double precision as lag_seconds,
+  least(archived.messages + lag.messages, %(count_up_to)s) as lag_messages,
+  archived.messages + lag.messages < %(count_up_to)s and archived.is_exact as is_lag_exact,
+  coalesce(
+    greatest(lag.seconds, extract(epoch from clock_timestamp() - archived.oldest)), 0
+  )::double precision as lag_seconds,
   case
     when p.is_active and p.is_paused then 'paused'
     when p.built_at is not null and not p.is_active then 'kept'
@@ -41,6 +44,14 @@ cross join lateral (
   -- A rebuild reports after each of its ranges, which are large.
   select case when p.built_at is null then interval '5 min' else interval '30 s' end as after
 ) as is_late
+cross join lateral {schema}.archived_lag(
+  case
+    when p.is_active or p.built_at is null
+      then row(coalesce(c.transaction_id, 0), coalesce(c."position", 0))::{schema}.position
+    else row(9223372036854775807, 0)::{schema}.position
+  end,
+  p.topics, p.types
+) as archived
 cross join lateral (
   select
     count(*) as messages,

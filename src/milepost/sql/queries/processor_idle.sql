@@ -1,7 +1,7 @@
 -- Signs of life of processors that have nothing to do; whose were written. See processor_report: the
--- row is the active instance's.
+-- row is the active instance's. One that tries something again, for a long time, still does.
 update {schema}.processors as p
-set state = 'running',
+set state = case when p.state = 'retrying' and p.owner = a.owner then p.state else 'running' end,
   owner = a.owner,
   handled = p.handled + a.handled,
   rate = a.rate,

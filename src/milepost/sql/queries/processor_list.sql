@@ -1,7 +1,9 @@
 -- Lag counts the messages that pass the processor's own filter, up to a bound. The position of a
 -- segmented processor is that of its last segment; what other segments have handled beyond it does
 -- not count. What self-checkpointing handlers have handled is their owner's to say; without one,
--- it is what is durable.
+-- it is what is durable. What was removed from the table is counted without reading the archive: if
+-- that counts too few, the lag is not exact. The archiver is behind only with what the policy wants
+-- to be archived, and only since then.
 with handled as materialized (
   select s.processor, s.version, s.id, s.mask,
     case when said.counts then s.handled_transaction_id else c.transaction_id end as transaction_id,
@@ -21,9 +23,11 @@ select
   p.version,
   c.transaction_id,
   c."position",
-  lag.messages as lag_messages,
-  lag.messages < %(count_up_to)s as is_lag_exact,
-  coalesce(lag.seconds, 0)::double precision as lag_seconds,
+  least(archived.messages + lag.messages, %(count_up_to)s) as lag_messages,
+  archived.messages + lag.messages < %(count_up_to)s
+    and archived.is_exact
+    and archived.is_behind is not true as is_lag_exact,
+  coalesce(greatest(lag.seconds, archived.seconds), 0)::double precision as lag_seconds,
   case
     when p.is_paused then 'paused'
     when p.segments is not null and living.number > 0 and p.state in ('stopped', 'failed')
@@ -67,7 +71,9 @@ select
   extract(epoch from clock_timestamp() - p.reported_at)::float8 as silent_seconds,
   behind.transaction_id as handled_transaction_id,
   behind."position" as handled_position,
-  case when p.mode is not null then lag.unhandled end as unhandled_messages
+  case
+    when p.mode is not null then least(unread.messages + lag.unhandled, %(count_up_to)s)
+  end as unhandled_messages
 from {schema}.processors as p
 left join lateral (
   select each.transaction_id, each."position", each.updated_at
@@ -90,6 +96,36 @@ left join lateral (
   order by h.transaction_id, h."position"
   limit 1
 ) as behind on true
+left join lateral (
+  select h.transaction_id, h."position"
+  from handled as h
+  where p.mode is not null and h.processor = p.name and h.version = p.version
+  order by h.transaction_id desc, h."position" desc
+  limit 1
+) as ahead on true
+-- Of segments, what none of them has handled; the time is that of the one that is furthest behind,
+-- and what others have handled after it is not known.
+cross join lateral (
+  select
+    most.messages,
+    most.is_exact,
+    (first.messages > 0 or not first.is_exact)
+      and (c.transaction_id, c."position") < (foremost.transaction_id, foremost."position")
+      as is_behind,
+    extract(epoch from clock_timestamp() - first.oldest) as seconds
+  from {schema}.archived_lag(
+    row(coalesce(foremost.transaction_id, 0), coalesce(foremost."position", 0))::{schema}.position,
+    p.topics, p.types
+  ) as most
+  cross join {schema}.archived_lag(
+    row(coalesce(c.transaction_id, 0), coalesce(c."position", 0))::{schema}.position,
+    p.topics, p.types
+  ) as first
+) as archived
+cross join lateral {schema}.archived_lag(
+  row(coalesce(ahead.transaction_id, 0), coalesce(ahead."position", 0))::{schema}.position,
+  p.topics, p.types
+) as unread
 cross join lateral (
   select count(*) as number, coalesce(sum(i.rate), 0) as rate
   from {schema}.instances as i
@@ -97,11 +133,20 @@ cross join lateral (
 ) as living
 cross join lateral (
   select
+    case
+      when p.name = 'milepost.archive'
+        then coalesce({schema}.archive_limit(%(count_up_to)s), {schema}.archive_end())
+    end as up_to,
+    case when p.name = 'milepost.archive' then {schema}.archive_age() end as age
+) as archivable
+cross join lateral (
+  select
     count(*) as messages,
     count(*) filter (where not waiting.is_handled) as unhandled,
     extract(
       epoch from clock_timestamp()
         - min(waiting.recorded_at) filter (where isfinite(waiting.recorded_at))
+        - coalesce(archivable.age, interval '0')
     ) as seconds
   from (
     select m.recorded_at,
@@ -117,6 +162,11 @@ cross join lateral (
         > (coalesce(c.transaction_id, 0), coalesce(c."position", 0))
       and (p.topics is null or m.topic = any(p.topics))
       and (p.types is null or m.type = any(p.types))
+      and (
+        archivable.up_to is null
+        or (m.transaction_id, m."position")
+          <= ((archivable.up_to).transaction_id, (archivable.up_to).position)
+      )
       and case
         when p.segments is null then true
         when (m.transaction_id, m."position") > (foremost.transaction_id, foremost."position")

@@ -1,6 +1,7 @@
 -- Where to end a range of at most max_count selected messages: at the last of them, or after
 -- max_walked examined messages, whichever comes first; no row if the range has fewer. The scan goes
--- no further than that: the inner limit cannot be flattened, and nothing of the scan is stored.
+-- no further than that: the inner limit cannot be flattened, and nothing of the scan is stored. Refuses a range
+-- whose start was removed.
 with nth as materialized (
   select transaction_id, "position"
   from (
@@ -9,6 +10,9 @@ with nth as materialized (
     where (transaction_id, "position") > (%(after_transaction_id)s, %(after_position)s)
       and (transaction_id, "position") <= (%(last_transaction_id)s, %(last_position)s)
       and transaction_id >= %(after_transaction_id)s
+      and {schema}.refuse_removed(
+        row(%(after_transaction_id)s, %(after_position)s)::{schema}.position
+      )
     order by transaction_id, "position"
     limit %(max_walked)s
   ) as walked

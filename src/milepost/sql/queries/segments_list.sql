@@ -1,5 +1,6 @@
 -- All segments, with their lag among the first messages after the segment that is furthest behind.
--- The hash of a key is computed once for all segments.
+-- The hash of a key is computed once for all segments. Of what was removed from the table, each
+-- has its share of the keys.
 with standing as materialized (
   select
     s.id, s.mask, s.epoch, s.owner, s.claimed_until, s.wanted_by, s.wanted_until, s.last_error,
@@ -36,9 +37,16 @@ select
   standing.updated_at,
   standing.last_error,
   standing.last_error_at,
-  lag.messages as lag_messages,
-  coalesce(lag.seconds, 0)::double precision as lag_seconds
+  least(lag.messages + ceil(archived.messages / (standing.mask + 1.0)), %(count_up_to)s)::bigint
+    as lag_messages,
+  coalesce(
+    greatest(lag.seconds, extract(epoch from clock_timestamp() - archived.oldest)), 0
+  )::double precision as lag_seconds
 from standing
+join {schema}.processors as p on p.name = %(processor)s and p.version = %(version)s
+cross join lateral {schema}.archived_lag(
+  row(standing.transaction_id, standing."position")::{schema}.position, p.topics, p.types
+) as archived
 cross join lateral (
   select
     count(*) as messages,

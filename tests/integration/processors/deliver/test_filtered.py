@@ -10,7 +10,7 @@ import pytest
 
 from milepost import Milepost, Position, db
 from milepost.db import Connection
-from milepost.log import Batch, read_batch
+from milepost.log import Batch, History, read_batch
 from milepost.processors import Processor, session
 from milepost.runtime import Timing
 from tests.integration.processors.conftest import Put
@@ -27,9 +27,9 @@ def polls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Counts how often a processor looks."""
     counted: Counter[str] = Counter()
 
-    def counting(*arguments: Any) -> Batch:
+    def counting(*arguments: Any, history: History) -> Batch:
         counted["read"] += 1
-        return read_batch(*arguments)
+        return read_batch(*arguments, history=history)
 
     monkeypatch.setattr(session, "read_batch", counting)
     return counted

@@ -6,8 +6,10 @@ from milepost import sql
 from milepost.db import Connection
 
 _LOCK = "    for key share;\n"
-_PARK = sql.render((sql._ROOT / "functions" / "park.sql").read_text("utf-8"), sql.DEFAULT_SCHEMA)
-_RETRY = "case when park.retry then clock_timestamp() end"
+_PARK = sql.render(
+    (sql._ROOT / "functions" / "park_messages.sql").read_text("utf-8"), sql.DEFAULT_SCHEMA
+)
+_RETRY = "case when park_messages.retry then clock_timestamp() end"
 
 
 def take_out_the_lock_of_letters(conn: Connection) -> None:

@@ -96,6 +96,11 @@ def test_small_ranges_are_one_part(about: int, parts: int) -> None:
     assert ranges.parts_for(about, 100) == parts
 
 
+@pytest.mark.parametrize(("about", "parts"), [(0, 1), (9_999, 1), (10_000, 2), (10**6, 4)])
+def test_a_range_is_for_all_cores_but_not_in_tiny_parts(about: int, parts: int) -> None:
+    assert ranges.parts_among(about, cores=4) == parts
+
+
 WHOLE = Range(Position(0, 10), Position(0, 90))
 
 

@@ -32,6 +32,12 @@ def test_a_type_has_its_like(kind: t.DataType, column: Column) -> None:
     assert columns_of("p", schema(kind)) == [column]
 
 
+def test_an_array_of_numbers_is_no_number() -> None:
+    assert Column("c", "integer").is_number
+    assert Column("c", "numeric(5,2)").is_number
+    assert not Column("c", "integer[]").is_number
+
+
 def test_json_is_staged_as_text() -> None:
     assert Column("c", "jsonb", "json").staged_type == "text"
     assert Column("c", "bigint").staged_type == "bigint"

@@ -53,6 +53,29 @@ def test_one_row_a_key_in_the_types_that_came() -> None:
     ]
 
 
+def test_sums_go_on_over_tables_while_they_are_few() -> None:
+    table = pa.table({"n": [1, 2, 3], "k": ["a", "b", "a"]})
+    sums = Sums(("k",), ("n",))
+    found = list(sums.over([table] * 5, most_bytes=1_000))
+    assert [(one.to_pydict(), rows) for one, rows in found] == [
+        ({"k": ["a", "b"], "n": [20, 10]}, 15)
+    ]
+
+
+def test_sums_that_are_many_are_not_kept() -> None:
+    tables = [pa.table({"k": [f"{n}{m}" for m in range(4)], "n": [1] * 4}) for n in range(5)]
+    found = list(Sums(("k",), ("n",)).over(tables, most_bytes=2 * tables[0].nbytes - 1))
+    assert [(one.num_rows, rows) for one, rows in found] == [(8, 8), (8, 8), (4, 4)]
+    assert pa.concat_tables(one for one, _ in found) == pa.concat_tables(tables)
+
+
+def test_columns_that_are_never_null_may_be_kept() -> None:
+    schema = pa.schema([pa.field("k", pa.string()), pa.field("n", pa.int64(), nullable=False)])
+    table = pa.table({"k": ["a"], "n": [1]}, schema=schema)
+    found = list(Sums(("k",), ("n",)).over([table, table], most_bytes=1_000))
+    assert [(one.to_pylist(), rows) for one, rows in found] == [([{"k": "a", "n": 2}], 2)]
+
+
 def test_keys_alone_are_told_once() -> None:
     table = pa.table({"k": ["a", "b", "a"]})
     assert Sums(("k",), ()).of(table).to_pydict() == {"k": ["a", "b"]}

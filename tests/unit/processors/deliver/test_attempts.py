@@ -13,9 +13,9 @@ from milepost.processors.deliver.attempts import (
     Attempts,
     Failure,
     handler_failed,
-    set_aside_statement,
 )
 from milepost.processors.deliver.transaction import Conflict, GuardFailed
+from milepost.processors.set_aside import dead_letters
 from milepost.records import Position, RecordedMessage
 from milepost.retry import Retry
 from milepost.runtime import Stopping
@@ -162,6 +162,6 @@ def test_a_failed_handler_is_named_with_message_and_cause() -> None:
 
 
 def test_setting_aside_names_the_processor_and_its_version() -> None:
-    options = ProcessorOptions("p", version=2)
-    _, parameters = set_aside_statement(options, Failure(MESSAGE, ValueError(), 1), "milepost")
+    key = ProcessorOptions("p", version=2).key
+    _, parameters = next(dead_letters.put("milepost", key, MESSAGE.position, {}))
     assert (parameters["processor"], parameters["version"]) == ("p", 2)

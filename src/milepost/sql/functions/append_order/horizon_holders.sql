@@ -1,5 +1,5 @@
--- What holds the horizon back: every transaction that has appended and not ended, oldest floor
--- first. Without a pid: a prepared transaction.
+-- What holds the horizon back: every transaction that has appended and not ended, the oldest
+-- first. Without a pid: a prepared transaction. A transaction may have several floors.
 create or replace function {schema}.horizon_holders() returns table (
   pid integer,
   prepared text,
@@ -25,7 +25,7 @@ language sql volatile as $$
       when activity.pid is not null then format('select pg_terminate_backend(%s)', activity.pid)
       else format('rollback prepared %L', prepared.gid)
     end
-  from {schema}.floors_held() as lock
+  from (select distinct virtualtransaction, pid from {schema}.floors_held()) as lock
   left join pg_stat_activity as activity on activity.pid = lock.pid
   -- A prepared transaction is identified by the lock on its own id, which it keeps too; the virtual
   -- id of both locks is its session's, or -1 and its own id after a restart.

@@ -1,11 +1,11 @@
 -- Make a log safe to append to and to read if its rows came without their sequence (logical
 -- replication, a load of the data alone), if it came from another cluster, or if its server was
--- promoted: new positions are drawn above every existing message, and above every position that a
--- reader may have reached elsewhere: nobody appends 2^32 messages after the newest one that was
--- copied. Positions and checkpoints keep their values. Messages with a transaction_id that was set
--- by a user have no place in this order, and readers may have passed any place they could get: they
--- get the next positions, in the order they had. Repairs everything that refuse_foreign_rows
--- refuses. Returns what was done.
+-- promoted: new positions are drawn above every existing message, archived and removed ones
+-- too, and above every position that a reader may have reached elsewhere: nobody appends 2^32
+-- messages after the newest one that was copied. Positions and checkpoints keep their values.
+-- Messages with a transaction_id that was set by a user have no place in this order, and readers may
+-- have passed any place they could get: they get the next positions, in the order they had. Repairs
+-- everything that refuse_foreign_rows refuses. Returns what was done.
 create or replace function {schema}.rebase() returns text
 language plpgsql volatile as $$
 declare
@@ -18,7 +18,8 @@ declare
 begin
   -- Blocks appenders, so that no position is drawn between reading and setting the sequence.
   lock table {schema}.messages in share row exclusive mode;
-  select coalesce(max("position"), 0) into newest from {schema}.messages where transaction_id = 0;
+  select greatest(max("position"), ({schema}.history_end()).position) into newest
+  from {schema}.messages where transaction_id = 0;
   if coalesce(pg_sequence_last_value(log_sequence), 0) < newest or (
     select (log.system_identifier, log.timeline)
       is distinct from (control.system_identifier, {schema}.current_timeline())

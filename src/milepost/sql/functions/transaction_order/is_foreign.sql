@@ -4,10 +4,10 @@ language plpgsql volatile as $$
 declare
   found_foreign boolean;
 begin
-  -- The second condition finds what the first cannot: a log from a physical copy of this
-  -- cluster. The snapshot sees no transaction from its own xmax on, except this one. Ordered,
-  -- because for a plain EXISTS the planner, until the table is analysed, expects to find such a
-  -- row soon and scans the whole table.
+  -- The other conditions find what the first cannot: a log from a physical copy of this
+  -- cluster, by its rows, or by what was archived or removed. The snapshot sees no transaction from
+  -- its own xmax on, except this one. Ordered, because for a plain EXISTS the planner, until the
+  -- table is analysed, expects to find such a row soon and scans the whole table.
   select
     log.system_identifier <> control.system_identifier
     or (
@@ -20,6 +20,10 @@ begin
       order by transaction_id, "position"
       limit 1
     ) is not null
+    or ({schema}.history_end()).transaction_id >= {schema}.transaction_base() + greatest(
+      pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
+      pg_current_xact_id_if_assigned()::text::bigint + 1
+    )
   into found_foreign
   from {schema}.log as log, pg_control_system() as control;
   return found_foreign;

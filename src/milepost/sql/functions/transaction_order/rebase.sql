@@ -1,8 +1,8 @@
 -- Adopt a log that was restored from another cluster, or has seen a failover: raise the base so
--- that every later transaction here sorts above every existing message, and above every position
--- that a reader may have reached in the old cluster. That position is not in the dump, but the old
--- cluster cannot have used 2^40 transaction ids since its newest message. Positions and checkpoints
--- keep their values. Returns what was done.
+-- that every later transaction here sorts above every existing message, archived and removed ones
+-- too, and above every position that a reader may have reached in the old cluster. That position is
+-- not in the dump, but the old cluster cannot have used 2^40 transaction ids since its newest
+-- message. Positions and checkpoints keep their values. Returns what was done.
 create or replace function {schema}.rebase() returns text
 language plpgsql volatile as $$
 declare
@@ -15,7 +15,8 @@ begin
   if not ({schema}.is_foreign() or {schema}.is_other_timeline()) then
     return 'nothing: the log belongs to this cluster';
   end if;
-  select coalesce(max(transaction_id), 0) into newest from {schema}.messages;
+  select greatest(max(transaction_id), ({schema}.history_end()).transaction_id) into newest
+  from {schema}.messages;
   base := greatest({schema}.transaction_base(), newest) + (1::bigint << 40);
   execute format(
     'create or replace function {schema}.transaction_base() returns bigint '

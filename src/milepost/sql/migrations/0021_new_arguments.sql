@@ -34,7 +34,7 @@ drop function if exists {schema}.put_many(
 drop function if exists {schema}.set_channel(text, integer, interval, integer, boolean);
 
 -- Those that workers of the previous release call all the time are renamed, as in
--- 0014_fixed_takes.sql. The next release drops what ends in _before_20, and the type job_of_before.
+-- 0014_fixed_takes.sql. The next release drops what ends in _before_21, and the type job_of_before.
 do $do$
 declare
   found record;
@@ -51,10 +51,10 @@ begin
       )
     )
   loop
-    execute format('alter function %s rename to %I', found.signature, found.name || '_before_20');
+    execute format('alter function %s rename to %I', found.signature, found.name || '_before_21');
     execute replace(
       pg_get_functiondef(found.id), found.body,
-      regexp_replace(found.body, '\m' || found.name || '\.', found.name || '_before_20.', 'g')
+      regexp_replace(found.body, '\m' || found.name || '\.', found.name || '_before_21.', 'g')
     );
   end loop;
   if not exists (

@@ -1,0 +1,37 @@
+"""Which messages a reader selects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from milepost.records import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Filtering never changes the order of messages."""
+
+    topics: Sequence[str] | None = None
+    types: Sequence[str] | None = None
+    segment: Segment | None = None
+
+    def __post_init__(self) -> None:
+        """A str is a sequence of str too: its characters would silently match nothing."""
+        for option, value in (("topics", self.topics), ("types", self.types)):
+            if isinstance(value, str):
+                raise ValueError(f"{option} is {value!r}: expected a list, [{value!r}].")  # noqa: TRY004
+
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "topics": None if self.topics is None else list(self.topics),
+            "types": None if self.types is None else list(self.types),
+            "segment_id": self.segment.id if self.segment else None,
+            "segment_mask": self.segment.mask if self.segment else None,
+        }
+
+
+EVERYTHING = Selection()

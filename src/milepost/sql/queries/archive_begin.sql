@@ -1,0 +1,1 @@
+select transaction_id, "position", epoch from {schema}.begin_archiving(%(owner)s)

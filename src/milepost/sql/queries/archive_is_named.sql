@@ -1,0 +1,1 @@
+select exists (select from {schema}.archive where name = %(name)s)

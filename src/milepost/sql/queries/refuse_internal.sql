@@ -1,0 +1,1 @@
+select {schema}.refuse_internal(%(processor)s)
