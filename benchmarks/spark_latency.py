@@ -54,7 +54,7 @@ def measure(bench: Workbench) -> list[Comparison]:
         rounds = _Rounds(pipeline, conn, spark, places, number)
         alternate({"ours": rounds.ours, "floor": rounds.floor}, rounds=bench.choose(5, 1))
     return [
-        rounds.comparison("p50", median, AtMost(1.7)),
+        rounds.comparison("p50", median, AtMost(1.5)),
         rounds.comparison("p90", lambda times: quantiles(times, n=10)[8], None),
     ]
 
@@ -114,7 +114,7 @@ def _running(pipeline: Pipeline) -> Iterator[None]:
 
 
 def _append_to_visible(conn: Connection) -> float:
-    # Until the batch before is written into Spark's commit log, and at any moment of its polling.
+    # At any moment of the watcher's polling.
     time.sleep(random.uniform(0.5, 0.6))
     began = time.perf_counter()
     append(conn, _order())

@@ -862,6 +862,15 @@ class SparkNotInstalled(WithFacts):
         'milepost[spark]'"""
 
 
+class NeedsClassicSpark(WithFacts):
+    """Something that works only where the driver runs in this process."""
+
+    what: str
+    template = """{what} in a session of Spark Connect: it needs the driver in the same process.
+        Nothing was changed. Pass a master such as local[*] or spark://host:7077 instead of
+        sc://."""
+
+
 class JavaNotFound(WithFacts):
     """No Java was found that Spark can run on."""
 

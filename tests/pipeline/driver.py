@@ -14,15 +14,12 @@ from milepost.runtime import Until
 from tests.pipeline import running
 
 mp = Milepost(os.environ["MILEPOST_URL"])
-# With a pause between its batches, a pipeline that is far behind has its stream all the same.
-IS_STREAM = "stream" in sys.argv
 
 
 @mp.pipeline(
     "customers",
     sink=Upsert("customers", key=["customer"], add=["total", "orders"]),
     max_messages_per_batch=20,
-    trigger="1 second" if IS_STREAM else "0 seconds",
 )
 def customers(messages: DataFrame) -> DataFrame:
     return running.per_customer(messages)
@@ -34,13 +31,13 @@ def kill() -> None:
 
 def kill_in_batch(moment: str, batch: int) -> None:
     """`staged`: all rows are copied, nothing is merged. `merged`: the transaction has committed,
-    but neither Spark nor the driver knows yet that the batch has ended."""
+    but the driver does not know it yet."""
     stage, merge = staging.Staging.stage, range_writer.RangeWriter.merge
     done = 0
 
     def staged(*arguments: object) -> staging.Staged:
         found = stage(*arguments)  # type: ignore[arg-type]  # passed on as they come
-        # Or more: by ranges, one may be staged before the merge beside it has been counted.
+        # Or more: one may be staged before the merge beside it has been counted.
         if moment == "staged" and done >= batch:
             kill()
         return found
@@ -61,5 +58,5 @@ if __name__ == "__main__":
     if len(sys.argv) > 1:
         kill_in_batch(sys.argv[1], int(sys.argv[2]))
     config = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
-    until: Until = "stopped" if IS_STREAM else "caught_up"
+    until: Until = "stopped" if "stopped" in sys.argv else "caught_up"
     mp.run(until=until, spark=SparkSettings("local[2]", config))

@@ -24,18 +24,16 @@ def runner_of(pipeline: Pipeline, spark: SparkSession) -> Supervisor:
 
 
 def setup_of(pipeline: Pipeline, spark: SparkSession) -> Setup:
-    return Setup(pipeline.definition, pipeline.runtime.url, pipeline.runtime.schema, spark)
+    return Setup(pipeline.definition, pipeline.runtime, spark)
 
 
 def catch_up(pipeline: Pipeline, spark: SparkSession) -> None:
-    """Until it has done everything that is in the log now. Without a stream, unless the pipeline
-    keeps state in Spark."""
+    """Until it has done everything that is in the log now."""
     runner_of(pipeline, spark).run("caught_up")
 
 
-def stream(pipeline: Pipeline, spark: SparkSession) -> None:
-    """The same by a stream that is stopped then, which costs some seconds to start; if it is not
-    more than a batch behind. Else it catches up by ranges first."""
+def follow(pipeline: Pipeline, spark: SparkSession) -> None:
+    """The same by a run that does not end by itself, and is stopped then."""
     with running(pipeline, spark) as started:
         wait_until(lambda: started.error is not None or pipeline.caught_up())
 

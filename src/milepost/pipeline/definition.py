@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
@@ -27,6 +28,9 @@ OutputMode: TypeAlias = Literal["update", "append"]
 Function: TypeAlias = "Callable[[DataFrame], DataFrame]"
 AVAILABLE_NOW = "available_now"
 EAGER = "0 seconds"  # one batch after the other, without a pause
+_UNIT_SECONDS = {"millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600, "day": 86400}
+_PART = re.compile(rf"(\d+) +({'|'.join(_UNIT_SECONDS)})s?")
+_INTERVAL = re.compile(rf"(interval +)?({_PART.pattern} *)+")
 
 
 class Options(TypedDict, total=False):
@@ -73,6 +77,7 @@ class PipelineOptions:
             raise ValueError(f"partitions is {self.partitions}: expected at least 1, or None.")
         if self.output_mode not in ("update", "append"):
             raise ValueError(f"output_mode is {self.output_mode!r}: expected update or append.")
+        seconds_of(self.trigger)  # refuses others
         Selection(self.topics, self.types)  # refuses a string
         for option, names in (("topics", self.topics), ("types", self.types)):
             if names is not None and not (names and all(names)):
@@ -122,9 +127,26 @@ class PipelineOptions:
         return until != "stopped" or self.trigger == AVAILABLE_NOW
 
     @property
+    def trigger_seconds(self) -> float:
+        """From the start of one batch to the start of the next, at least."""
+        return seconds_of(self.trigger)
+
+    @property
     def keeps_state(self) -> bool:
         """Whether Spark's checkpoint directory holds state that the log cannot replace."""
         return self.stateful or isinstance(self.sink, Files)
+
+
+def seconds_of(trigger: str) -> float:
+    """Of an interval as Spark writes it: "10 seconds", "1 minute 30 seconds"."""
+    if trigger == AVAILABLE_NOW:
+        return 0.0
+    if _INTERVAL.fullmatch(trigger) is None:
+        raise ValueError(
+            f"trigger is {trigger!r}: expected an interval such as '10 seconds' or '1 minute', or "
+            f"{AVAILABLE_NOW!r}."
+        )
+    return sum(int(number) * _UNIT_SECONDS[unit] for number, unit in _PART.findall(trigger))
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,4 +95,4 @@ class Pipeline(Follower):
 
         refuse_pooled(self.runtime.url)  # before Spark is started
         spark = spark_session(master=self.settings.master, config=self.settings.config)
-        return Setup(self.definition, self.runtime.url, self.runtime.schema, spark)
+        return Setup(self.definition, self.runtime, spark)

@@ -13,6 +13,7 @@ from weakref import WeakSet
 from pyspark.sql import SparkSession
 
 from milepost.embedded.java import java_home, quiet_home
+from milepost.pipeline.connect import REMOTE
 from milepost.pipeline.source import MilepostSource
 
 if TYPE_CHECKING:
@@ -56,15 +57,27 @@ def spark_session(
 ) -> SparkSession:
     """The session of this process, started if there is none. It knows `format("milepost")`.
 
-    `config` overrides all defaults.
+    `config` overrides all defaults. A `master` like `sc://host:15002` is a Spark Connect server.
     """
     is_submitted = _SUBMITTED in os.environ
+    if master is not None and master.startswith(REMOTE):
+        return _connected(master, config or {})
     chosen = settings(master, config or {}, is_quiet=is_quiet, is_submitted=is_submitted)
     with _starting:
         _prepare_environment(is_quiet=is_quiet)
         spark = SparkSession.builder.appName(app_name).config(map={**chosen}).getOrCreate()
         if spark not in _registered:  # while no other pipeline uses it
             register_source(spark)
+            _registered.add(spark)
+    return spark
+
+
+def _connected(address: str, config: Mapping[str, str]) -> SparkSession:
+    """A client of a Connect server, which has Python, Milepost and the drivers installed."""
+    with _starting:
+        spark = SparkSession.builder.remote(address).config(map={**config}).getOrCreate()
+        if spark not in _registered:
+            spark.dataSource.register(MilepostSource)
             _registered.add(spark)
     return spark
 

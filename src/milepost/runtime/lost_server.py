@@ -10,12 +10,15 @@ from __future__ import annotations
 import random
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import errors as pg
 
 from milepost.retry import Retry
+
+if TYPE_CHECKING:
+    from milepost.runtime.status import State
 
 RECONNECT = Retry(first_seconds=0.1, longest_seconds=10.0)
 _SOON_AND_OFTEN = Retry(first_seconds=0.05, longest_seconds=2.0)
@@ -44,6 +47,8 @@ _TRANSIENT = (
 class ServerLost(Exception):
     """A connection is gone. What was in flight is rolled back or, if only the answer to its commit
     was lost, committed. The stored checkpoint tells which."""
+
+    state: State = "reconnecting"  # of whoever waits for it
 
 
 def is_server_lost(error: BaseException) -> bool:

@@ -22,6 +22,7 @@ State: TypeAlias = Literal[
     "paused",
     "rebuilding",
     "reconnecting",
+    "waiting",
     "retrying",
     "failed",
     "stopped",

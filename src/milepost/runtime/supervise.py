@@ -49,7 +49,7 @@ class Supervisor:
                 log.info("%s session over: %s", self.status, over)
                 over.wait(until)
             except ServerLost as lost:
-                self.status.change(None, "reconnecting", str(lost))
+                self.status.change(None, lost.state, str(lost))
                 self.stop.wait(self._backoff.next_seconds())
             else:
                 return
@@ -92,7 +92,7 @@ class Supervisor:
     def _explained(self, session: Session, error: Exception) -> Exception:
         meaning = session.meaning_of(error)
         if isinstance(meaning, ServerLost):
-            return ServerLost(str(meaning)[:LONGEST_ERROR])
+            return type(meaning)(str(meaning)[:LONGEST_ERROR])
         if not isinstance(meaning, SessionOver):
             self._report_end(session, "failed", describe(meaning))
         return meaning

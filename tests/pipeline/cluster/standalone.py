@@ -17,7 +17,7 @@ from tests.waiting import wait_until
 HOST = "127.0.0.1"
 WORKERS = 2
 ROOT = Path(__file__).parents[3]
-_SPARK_HOME = Path(pyspark.__file__).parent
+SPARK_HOME = Path(pyspark.__file__).parent
 _EXECUTOR = "CoarseGrainedExecutorBackend"
 
 
@@ -86,19 +86,19 @@ def running_cluster(directory: Path) -> Iterator[Cluster]:
 
 
 def _start(name: str, arguments: list[str], place: Path, host: str = HOST) -> Daemon:
-    command = [str(_SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"]
+    command = [str(SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"]
     address = ["--host", host, "--port", "0", "--webui-port", "0"]
-    environment = _environment(place, host)
+    environment = bare_environment(place, host)
     return start([*command, *address, *arguments], environment, place / "log", place)
 
 
-def _environment(place: Path, host: str) -> dict[str, str]:
+def bare_environment(place: Path, host: str) -> dict[str, str]:
     """As bare as that of a real worker: nothing of this run's databases reaches executors."""
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(place),
         "JAVA_HOME": str(java_home(os.environ)),
-        "SPARK_HOME": str(_SPARK_HOME),
+        "SPARK_HOME": str(SPARK_HOME),
         "SPARK_LOCAL_IP": host,
         "SPARK_LOCAL_DIRS": str(place / "scratch"),
         "SPARK_DAEMON_MEMORY": "256m",

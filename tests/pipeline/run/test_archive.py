@@ -18,11 +18,11 @@ from tests.pipeline.archived import Archive
 from tests.pipeline.running import (
     catch_up,
     expected_per_customer,
+    follow,
     per_customer,
     place,
     rows,
     running,
-    stream,
 )
 from tests.waiting import wait_until
 
@@ -116,7 +116,7 @@ def test_what_is_not_selected_moves_the_checkpoint(
 
 
 @append_order
-def test_content_over_the_boundary_and_in_the_stream(
+def test_content_over_the_boundary_and_behind_it(
     mp: Milepost, spark: SparkSession, archive: Archive
 ) -> None:
     place(mp, 0, 40)
@@ -130,14 +130,14 @@ def test_content_over_the_boundary_and_in_the_stream(
 
 
 @append_order
-def test_a_stream_reads_what_is_archived_and_removed(
+def test_a_run_that_goes_on_reads_what_is_archived_and_removed(
     mp: Milepost, spark: SparkSession, archive: Archive, spark_directory: Path
 ) -> None:
     place(mp, 0, 9)
     positions = positions_of(mp)
     archive.up_to(positions[6])
     archive.remove_up_to(positions[6])
-    stream(customers(mp), spark)
+    follow(customers(mp), spark)
     assert rows(mp, CUSTOMERS) == expected_per_customer(9)
     assert list(spark_directory.glob("*/customers/v1/offsets/*")) != []
 

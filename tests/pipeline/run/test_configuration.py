@@ -65,4 +65,3 @@ def test_later_places_win_in_the_session_that_runs(mp: Milepost, url: str, tmp_p
         "sql.shuffle.partitions": "7",  # of the flags
         "sql.session.timeZone": "Africa/Cairo",  # of the environment
     }
-    assert (tmp_path / ".milepost" / "spark" / "milepost" / "noting" / "v1").is_dir()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,14 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from milepost import Milepost, Upsert
-from tests.pipeline.running import (
-    catch_up,
-    expected_per_customer,
-    per_customer,
-    place,
-    rows,
-    stream,
-)
+from tests.pipeline.running import catch_up, expected_per_customer, per_customer, place, rows
 
 REPOSITORY = Path(__file__).parents[3]
 CUSTOMERS = "select customer, total, orders from customers order by customer"
@@ -30,35 +22,25 @@ CUSTOMERS = "select customer, total, orders from customers order by customer"
 @pytest.mark.timeout(400)  # a Spark of its own takes a while to start on a busy machine
 @pytest.mark.parametrize("order", ["append"])
 @pytest.mark.parametrize(
-    ("way", "moment", "is_directory_lost"),
-    [
-        ("stream", "merged", False),
-        ("stream", "staged", False),
-        ("stream", "merged", True),
-        ("ranges", "merged", True),  # which do not use it
-    ],
+    ("until", "moment"),
+    [("stopped", "merged"), ("stopped", "staged"), ("caught_up", "merged")],
 )
 def test_a_killed_driver_neither_loses_nor_doubles_anything(
-    mp: Milepost, url: str, spark: SparkSession, spark_directory: Path, way: str, moment: str,
-    is_directory_lost: bool,
-) -> None:  # fmt: skip
+    mp: Milepost, url: str, spark: SparkSession, until: str, moment: str
+) -> None:
     place(mp, 0, 90)
     killed = subprocess.run(
-        [sys.executable, "-m", "tests.pipeline.driver", moment, "2", way],
+        [sys.executable, "-m", "tests.pipeline.driver", moment, "2", until],
         cwd=REPOSITORY, env=os.environ | {"MILEPOST_URL": url}, timeout=300, check=False,
     )  # fmt: skip
     assert killed.returncode == -signal.SIGKILL
-    done = {"staged": [40], "merged": [60]}[moment]
-    if way == "ranges":
-        done.append(60)  # while one is staged, the one before it may just be committed
+    # While one is staged, the one before it may just be committed.
+    done = {"staged": (40, 60), "merged": (60,)}[moment]
     assert rows(mp, CUSTOMERS) in [expected_per_customer(count) for count in done]
-    if is_directory_lost:
-        shutil.rmtree(spark_directory)
     pipeline = mp.pipeline(
         "customers",
         sink=Upsert("customers", key=["customer"], add=["total", "orders"]),
-        max_messages_per_batch=20 if way == "ranges" else 100,
+        max_messages_per_batch=20,
     )(per_customer)
-    finish = catch_up if way == "ranges" else stream
-    finish(pipeline, spark)
+    catch_up(pipeline, spark)
     assert rows(mp, CUSTOMERS) == expected_per_customer(90)

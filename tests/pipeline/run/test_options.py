@@ -49,16 +49,6 @@ def test_available_now_ends_by_itself_with_everything_done(
     assert rows(mp, "select batches, state from milepost.pipelines") == [(4, "stopped")]
 
 
-def test_a_trigger_that_spark_does_not_understand_is_refused(
-    mp: Milepost, spark: SparkSession
-) -> None:
-    pipeline = mp.pipeline("customers", sink=SINK, trigger="now and then")(per_customer)
-    with pytest.raises(Exception, match="now and then"):
-        runner_of(pipeline, spark).run()
-    ((state, error),) = rows(mp, "select state, last_error from milepost.pipelines")
-    assert (state, "now and then" in str(error)) == ("failed", True)
-
-
 def test_it_may_start_at_the_end(mp: Milepost, spark: SparkSession) -> None:
     pipeline = mp.pipeline("seen", sink=Append("seen"), start_from="end")(parsed)
     place(mp, 0, 10)

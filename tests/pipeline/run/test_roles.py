@@ -18,11 +18,11 @@ from tests.pipeline.rebuilding import rebuild_of
 from tests.pipeline.running import (
     catch_up,
     expected_per_customer,
+    follow,
     parsed,
     per_customer,
     place,
     rows,
-    stream,
 )
 from tests.pipeline.sourcing import table
 from tests.roles import Roles, role_of, roles_in
@@ -55,7 +55,7 @@ def test_a_pipeline_runs_and_is_rebuilt_rolled_back_and_dropped(
     place(mp, 0, 70)
     catch_up(pipeline, spark)
     place(mp, 70, 20)
-    stream(pipeline, spark)
+    follow(pipeline, spark)
     assert rows(mp, CUSTOMERS) == expected_per_customer(90)
     assert rebuild_of(pipeline, spark).run().version == 2
     place(mp, 90, 10)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +10,7 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from milepost import Milepost, Position, Upsert
+from milepost import Milepost, Position, Upsert, append
 from milepost.checkpoints import CheckpointKey, PostgresCheckpointStore
 from milepost.errors import CompetingPipeline
 from milepost.pipeline.names import TURNS, staging_name
@@ -24,12 +22,12 @@ from tests.pipeline.running import (
     Running,
     catch_up,
     expected_per_customer,
+    orders,
     per_customer,
     place,
     rows,
     runner_of,
     running,
-    stream,
 )
 from tests.waiting import wait_until
 
@@ -81,50 +79,34 @@ def test_a_batch_of_nothing_but_others_messages_moves_the_checkpoint(
     assert pipeline.position() == list(mp.read())[-1].position
 
 
-def test_a_lost_directory_neither_loses_nor_doubles_anything(
-    mp: Milepost, spark: SparkSession, spark_directory: Path
+def test_a_reset_is_followed_while_there_is_nothing_to_do(
+    mp: Milepost, spark: SparkSession
 ) -> None:
     pipeline = customers(mp)
-    place(mp, 0, 50)
-    stream(pipeline, spark)
-    shutil.rmtree(spark_directory)
-    place(mp, 50, 50)
-    stream(pipeline, spark)
-    assert rows(mp, CUSTOMERS) == expected_per_customer(100)
+    place(mp, 0, 30)
+    with running(pipeline, spark):
+        wait_until(lambda: pipeline.position() == mp.horizon())
+        with mp.connect() as conn, conn.transaction():
+            PostgresCheckpointStore(conn).reset(KEY, Position.BEGINNING)
+            conn.execute("truncate customers__v1")
+        wait_until(lambda: rows(mp, CUSTOMERS) == expected_per_customer(30))
 
 
-def test_a_directory_that_does_not_fit_is_set_aside(
-    mp: Milepost, spark: SparkSession, spark_directory: Path
+def test_a_competitor_is_noticed_while_there_is_nothing_to_do(
+    mp: Milepost, spark: SparkSession
 ) -> None:
+    """The next batch would have been refused. Now it is known before."""
     pipeline = customers(mp)
-    place(mp, 0, 50)
-    stream(pipeline, spark)
-    older = spark_directory / "milepost" / "customers" / "v1"
-    shutil.copytree(older, older.with_name("kept"))
-    place(mp, 50, 30)
-    stream(pipeline, spark)
-    shutil.rmtree(older)
-    older.with_name("kept").rename(older)  # as from a backup: behind the checkpoint
-    place(mp, 80, 20)
-    stream(pipeline, spark)
-    assert rows(mp, CUSTOMERS) == expected_per_customer(100)
-    assert older.with_name("v1.aside").is_dir()
-
-
-def test_a_batch_that_spark_replays_is_skipped(
-    mp: Milepost, spark: SparkSession, spark_directory: Path
-) -> None:
-    """Spark does not know that its last batch ended: the driver died in between."""
-    pipeline = customers(mp)
-    place(mp, 0, 50)
-    stream(pipeline, spark)
-    commits = spark_directory / "milepost" / "customers" / "v1" / "commits"
-    for name in ("0", ".0.crc"):
-        (commits / name).unlink(missing_ok=True)  # the stop may have come before Spark wrote it
-    place(mp, 50, 50)
-    stream(pipeline, spark)
-    assert rows(mp, CUSTOMERS) == expected_per_customer(100)
-    assert not spark_directory.joinpath("milepost", "customers", "v1.aside").exists()
+    driver = Running(runner_of(pipeline, spark))
+    wait_until(lambda: pipeline.position() is not None)
+    with mp.connect() as conn, conn.transaction():  # it does not see the message before the move
+        append(conn, *orders(0, 10))
+        PostgresCheckpointStore(conn).store(
+            KEY, Position.BEGINNING, Position(0, 10), owner="the-other"
+        )
+    driver.join()
+    assert isinstance(driver.error, CompetingPipeline)
+    assert driver.error.other == "the-other"
 
 
 def test_a_reset_is_followed_while_it_runs(mp: Milepost, spark: SparkSession) -> None:
@@ -163,11 +145,10 @@ def test_a_driver_whose_checkpoint_was_moved_meanwhile_writes_nothing_and_names_
 
 
 def test_of_two_drivers_one_stops_and_every_message_counts_once(
-    mp: Milepost, spark: SparkSession, tmp_path: Path
+    mp: Milepost, spark: SparkSession
 ) -> None:
     first = customers(mp)
-    other_mp = Milepost(first.runtime.url)
-    second = customers(other_mp, checkpoint_dir=(tmp_path / "second").as_uri())
+    second = customers(Milepost(first.runtime.url))
     place(mp, 0, 10)
     pair = [Running(runner_of(first, spark)), Running(runner_of(second, spark))]
     try:

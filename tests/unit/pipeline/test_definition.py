@@ -23,6 +23,9 @@ from milepost.runtime import Until
         ({"topics": []}, r"topics is \[\]: expected a list of names, or None"),
         ({"types": ["Placed", ""]}, "types is .*: expected a list of names"),
         ({"sink": Append("t" * 60)}, "shorter"),
+        ({"trigger": "now and then"}, "trigger is 'now and then': expected an interval"),
+        ({"trigger": "10"}, "expected an interval"),
+        ({"trigger": "1 month"}, "expected an interval"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(options: dict[str, Any], words: str) -> None:
@@ -43,3 +46,17 @@ def test_what_keeps_state_outside_of_postgresql() -> None:
 def test_it_ends_when_it_has_caught_up_if_the_run_ends_by_itself(until: Until, ends: bool) -> None:
     assert PipelineOptions("p", Append("t")).ends(until) is ends
     assert PipelineOptions("p", Append("t"), trigger=AVAILABLE_NOW).ends(until)
+
+
+@pytest.mark.parametrize(
+    ("trigger", "seconds"),
+    [
+        ("0 seconds", 0),
+        ("100 milliseconds", 0.1),
+        ("1 minute", 60),
+        ("interval 1 hour 30 minutes", 5400),
+        (AVAILABLE_NOW, 0),
+    ],
+)
+def test_a_trigger_is_an_interval_as_spark_writes_it(trigger: str, seconds: float) -> None:
+    assert PipelineOptions("p", Append("t"), trigger=trigger).trigger_seconds == seconds

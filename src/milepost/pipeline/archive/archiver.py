@@ -13,6 +13,7 @@ from milepost.archive.session import ArchiverSession
 from milepost.errors import ArchiveUnwritable, InvalidArchive
 from milepost.pipeline.archive.spark_file import SparkFiles
 from milepost.pipeline.archive.write_ranges import archive_with_spark
+from milepost.pipeline.connect import cores_of
 from milepost.pipeline.settings import SparkSettings
 from milepost.pipeline.source import Planner, Range, SourceOptions, complete_conninfo
 from milepost.pipeline.spark import spark_session
@@ -69,7 +70,7 @@ class SparkArchiverSession(ArchiverSession):
         )
 
     def _size_of_all(self) -> FileSize:
-        cores = self.spark.sparkContext.defaultParallelism
+        cores = cores_of(self.spark)
         return replace(self.size, file_messages=self.size.file_messages * cores)
 
 

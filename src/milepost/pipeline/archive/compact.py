@@ -14,6 +14,7 @@ from milepost.archive.upkeep.rewrite import swap
 from milepost.log.history import Location
 from milepost.pipeline.archive.spark_file import SparkFiles
 from milepost.pipeline.archive.write_ranges import write_in_order
+from milepost.pipeline.connect import cores_of
 from milepost.pipeline.source import complete_conninfo
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def compact_with_spark(
         on_progress("rewriting", done, total)
 
     jobs = (partial(files.of_files, group) for group in groups)
-    write_in_order(jobs, commit, spark.sparkContext.defaultParallelism)
+    write_in_order(jobs, commit, cores_of(spark))
     return found
 
 

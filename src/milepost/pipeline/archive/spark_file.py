@@ -26,6 +26,7 @@ from milepost.archive.range_archiver import archived_file
 from milepost.archive.stored import SPARK_FOLDER
 from milepost.errors import InvalidOption
 from milepost.log.history.cold import ColdFile, read_columns
+from milepost.pipeline.connect import refuse_connect
 from milepost.pipeline.frames import is_refused_content, with_content
 from milepost.pipeline.names import CONTENT, PLACE
 from milepost.pipeline.source import Range, RangeReader, SourceOptions
@@ -142,6 +143,7 @@ class SparkFiles:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _refuse_far_workers(self) -> None:
+        refuse_connect(self.spark, "The archiver cannot have --engine spark")
         master = self.spark.sparkContext.master or ""
         if not self.location.is_local and not master.startswith("local"):
             raise InvalidOption(

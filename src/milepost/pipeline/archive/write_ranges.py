@@ -7,6 +7,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
+from milepost.pipeline.connect import cores_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -26,7 +28,7 @@ def archive_with_spark(
     """A file for each range. The ranges follow one another, from the end of the archive on, and are
     below the horizon."""
     jobs = (partial(files.of_range, range_, epoch) for range_ in ranges)
-    write_in_order(jobs, commit, parallel or files.spark.sparkContext.defaultParallelism)
+    write_in_order(jobs, commit, parallel or cores_of(files.spark))
 
 
 def write_in_order(

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from milepost.log import horizon, start_position
+from milepost.pipeline.connect import refuse_connect
 from milepost.pipeline.engine.segment_task import Order, work_off
 from milepost.processors import Claims, ProcessorSession, standings
 
@@ -59,6 +60,7 @@ class RoundsSession(ProcessorSession):
                 self.rest(self.options.poll_seconds)
 
     def _open(self) -> None:
+        refuse_connect(self.spark, f"Processor {self.options.name!r} cannot have engine='spark'")
         self.open_lease()
         options = self.options
         claims = Claims(options.key, self.status.owner, options.claim_seconds, self.schema)

@@ -1,7 +1,14 @@
 """The log as DataFrames: what is archived is read by Spark itself, the rest through Python."""
 
 from milepost.pipeline.frames.content import is_refused_content, with_content
-from milepost.pipeline.frames.range_frame import is_unreadable_file, range_frame
+from milepost.pipeline.frames.range_frame import RangeFrame, is_unreadable_file, range_frame
 from milepost.pipeline.frames.whole_log import history
 
-__all__ = ["history", "is_refused_content", "is_unreadable_file", "range_frame", "with_content"]
+__all__ = [
+    "RangeFrame",
+    "history",
+    "is_refused_content",
+    "is_unreadable_file",
+    "range_frame",
+    "with_content",
+]

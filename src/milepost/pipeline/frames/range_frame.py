@@ -3,25 +3,44 @@ starts two processes, and each of them would open a connection."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from milepost.pipeline.connect import cores_of
 from milepost.pipeline.frames.content import with_content
 from milepost.pipeline.frames.files_frame import files_frame, readable
 from milepost.pipeline.names import CONTENT
-from milepost.pipeline.source import Conditions, Part, Range, RangeReader, schema_of
+from milepost.pipeline.source import (
+    Conditions,
+    Part,
+    Range,
+    RangeReader,
+    arrow_schema,
+    executor_connection,
+    schema_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from milepost.pipeline.source import Planner
 
+FEW = 2_000  # so few reach Spark sooner from the driver than from a task
 _UNREADABLE = "FAILED_READ_FILE"  # Spark's name for it
+
+
+@dataclass(frozen=True, slots=True)
+class RangeFrame:
+    """Messages of a range, or what a pipeline makes of them."""
+
+    frame: DataFrame
+    is_read_by_spark: bool  # all of it: no row comes from Python
 
 
 def is_unreadable_file(error: BaseException) -> bool:
@@ -36,7 +55,7 @@ def range_frame(
     columns: Sequence[str],
     *,
     in_python: bool = False,
-) -> DataFrame:
+) -> RangeFrame:
     """The messages of the range that the planner's options select. What is archived is read by
     Spark itself, unless `in_python`: then each task reads its part in order, and the parts are in
     order too."""
@@ -44,11 +63,29 @@ def range_frame(
     frames: list[DataFrame] = []
     if not in_python and conditions == Conditions(conditions.topics, conditions.types):
         frames, parts = _by_spark(spark, planner, parts, columns)
-    tasks = planner.divided(parts, spark.sparkContext.defaultParallelism)
+    tasks = planner.divided(parts, cores_of(spark))
+    if not frames and _are_few(tasks):
+        return RangeFrame(_by_driver(spark, planner, tasks, columns), is_read_by_spark=False)
+    is_read_by_spark = bool(frames) and not tasks
     if tasks or not frames:
         nothing = Part(Range(range_.after, range_.after))
         frames.append(_by_python(spark, planner, tasks or [nothing], columns))
-    return reduce(DataFrame.union, frames)
+    return RangeFrame(reduce(DataFrame.union, frames), is_read_by_spark)
+
+
+def _are_few(parts: Sequence[Part]) -> bool:
+    return len(parts) <= 1 and all(p.file is None and p.range.width <= FEW for p in parts)
+
+
+def _by_driver(
+    spark: SparkSession, planner: Planner, parts: Sequence[Part], columns: Sequence[str]
+) -> DataFrame:
+    reader, options = RangeReader(planner.options), planner.options
+    with executor_connection.in_driver:
+        batches = [batch for part in parts for batch in reader.batches(part.range)]
+    table = pa.Table.from_batches(batches, schema=arrow_schema(options.columns))
+    frame = spark.createDataFrame(table, schema_of(options.columns))
+    return with_content(frame, columns)
 
 
 def _by_spark(

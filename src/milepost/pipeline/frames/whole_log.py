@@ -53,7 +53,7 @@ def history(
     with closing(Planner(options)) as planner:
         # The start first: what is appended meanwhile must not be before it.
         range_ = Range(planner.start(), planner.end())
-        return range_frame(spark, planner, range_, wanted)
+        return range_frame(spark, planner, range_, wanted).frame
 
 
 def _start(start: Start) -> Position | datetime | Literal["earliest", "latest"]:

@@ -16,7 +16,7 @@ from milepost.checkpoints import Answer, Checkpoint
 from milepost.log import start_position
 from milepost.pipeline.rebuild.range_size import RangeSize
 from milepost.pipeline.rebuild.swap import RebuildSession
-from milepost.pipeline.run import PipelineSession, PipelineStatus, RangeLoop
+from milepost.pipeline.run import PipelineStatus, RangeLoop, StreamSession
 from milepost.pipeline.source import Range
 from milepost.pipeline.write import CheckpointMoved, Written
 from milepost.records import Position
@@ -65,7 +65,7 @@ class RangeRebuild(RebuildSession):
             reports=self._conn,
             after_merge=self._merged,
         )
-        prepared = self._loop.writer.prepare(self._loop.output(Range(self._at, self._at)))
+        prepared = self._loop.writer.prepare(self._loop.output(Range(self._at, self._at)).frame)
         is_summed = prepared.merge.sums is not None
         self._size = RangeSize(self.max_messages, self.setup.cores, is_summed=is_summed)
 
@@ -124,7 +124,7 @@ class StreamRebuild(RebuildSession):
         return None if found is None else found.position
 
     def _catch_up(self) -> None:
-        session = PipelineSession(self.setup, self.status, Event(), built=self._options.version)
+        session = StreamSession(self.setup, self.status, Event(), built=self._options.version)
         session.open()
         with session:
             try:

@@ -1,9 +1,10 @@
-"""Run a pipeline: sessions, the stream, catching up by ranges, reports."""
+"""Run a pipeline: sessions, by ranges or by a stream, and reports."""
 
-from milepost.pipeline.run.catch_up import RangeLoop
 from milepost.pipeline.run.driver import supervised
+from milepost.pipeline.run.range_loop import RangeLoop
 from milepost.pipeline.run.report import PipelineStatus
-from milepost.pipeline.run.session import PipelineSession, is_passing
+from milepost.pipeline.run.session import is_passing
 from milepost.pipeline.run.setup import Setup
+from milepost.pipeline.run.stream_session import StreamSession
 
-__all__ = ["PipelineSession", "PipelineStatus", "RangeLoop", "Setup", "is_passing", "supervised"]
+__all__ = ["PipelineStatus", "RangeLoop", "Setup", "StreamSession", "is_passing", "supervised"]

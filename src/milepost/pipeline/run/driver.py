@@ -6,8 +6,9 @@ import logging
 from typing import TYPE_CHECKING
 
 from milepost.owner import owner_name
+from milepost.pipeline.run.range_session import RangeSession
 from milepost.pipeline.run.report import PipelineStatus
-from milepost.pipeline.run.session import PipelineSession
+from milepost.pipeline.run.stream_session import StreamSession
 from milepost.runtime import Supervisor
 
 if TYPE_CHECKING:
@@ -25,8 +26,5 @@ def supervised(setup: Setup, stop: Event) -> Supervisor:
     """Its `run` raises what ends the pipeline for good."""
     status = PipelineStatus(owner=owner_name(), schema=setup.schema, options=setup.options)
 
-    def next_session() -> PipelineSession:
-        return PipelineSession(setup, status, stop, losses=supervisor.losses)
-
-    supervisor = Supervisor(next_session, status, setup.url, "pipeline", stop=stop)
-    return supervisor
+    kind = StreamSession if setup.options.keeps_state else RangeSession
+    return Supervisor(lambda: kind(setup, status, stop), status, setup.url, "pipeline", stop=stop)

@@ -1,7 +1,7 @@
-"""What a pipeline reports, and what its operators want.
+"""What a pipeline reports.
 
-The thread that runs batches counts them. The thread that watches the query reports them, on another
-connection: reports and batches never wait for each other.
+With a stream, the thread that runs batches counts them, and the thread that watches the query
+reports them, on another connection: reports and batches never wait for each other.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from milepost import db
 from milepost.handlers import storable
-from milepost.records import Position
 from milepost.runtime import Status
 
 if TYPE_CHECKING:
@@ -25,24 +24,6 @@ if TYPE_CHECKING:
 
 REPORT_SECONDS = 1.0
 IDLE_SECONDS = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Orders:
-    """The checkpoint and what the operators want, as of one moment."""
-
-    checkpoint: Position | None
-    epoch: int | None
-    owner: str | None
-    is_held: bool
-    spark_run: str | None
-
-
-def ask_orders(conn: Connection, options: PipelineOptions, schema: str) -> Orders:
-    row = db.fetch_one(conn, schema, "pipeline_orders", **of(options))
-    transaction_id, position, *others = row
-    checkpoint = None if position is None else Position(transaction_id, position)
-    return Orders(checkpoint, *others)
 
 
 @dataclass(slots=True, kw_only=True)

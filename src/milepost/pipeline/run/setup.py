@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from milepost import db
+from milepost.pipeline.connect import cores_of
 from milepost.pipeline.names import stored_columns
 from milepost.pipeline.sinks import Files
 from milepost.pipeline.source import (
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from milepost.db import Connection
     from milepost.pipeline.definition import Definition, PipelineOptions
+    from milepost.runtime import Runtime
 
 DIRECTORY_VARIABLE = "MILEPOST_SPARK_DIR"
 
@@ -36,10 +38,17 @@ DIRECTORY_VARIABLE = "MILEPOST_SPARK_DIR"
 @dataclass(frozen=True, slots=True)
 class Setup:
     definition: Definition
-    url: str = field(repr=False)
-    schema: str
+    runtime: Runtime
     spark: SparkSession
     retry_seconds: int = DEFAULT_RETRY_SECONDS  # how long reads wait for a lost server
+
+    @property
+    def url(self) -> str:
+        return self.runtime.url
+
+    @property
+    def schema(self) -> str:
+        return self.runtime.schema
 
     @property
     def options(self) -> PipelineOptions:
@@ -48,7 +57,7 @@ class Setup:
     @property
     def cores(self) -> int:
         """Of all executors."""
-        return self.spark.sparkContext.defaultParallelism
+        return cores_of(self.spark)
 
     def as_built(self, version: int) -> Setup:
         definition = replace(self.definition, options=self.options.as_built(version))

@@ -1,4 +1,5 @@
-"""One streaming query of a pipeline: how it is started, and what it does with each batch."""
+"""The streaming query of a pipeline that keeps state in Spark: how it is started, and what it does
+with each batch."""
 
 from __future__ import annotations
 
@@ -10,11 +11,10 @@ from typing import TYPE_CHECKING
 from milepost.checkpoints import Answer
 from milepost.errors import CompetingPipeline
 from milepost.pipeline.frames import with_content
-from milepost.pipeline.run.report import Orders, ask_orders
+from milepost.pipeline.run import orders
 from milepost.pipeline.sinks import Files
 from milepost.pipeline.source import Range
 from milepost.pipeline.write import CheckpointMoved, RangeWriter, SparkBatch
-from milepost.runtime import Stopping
 
 if TYPE_CHECKING:
     from threading import Event
@@ -23,14 +23,13 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from milepost.pipeline.definition import Definition, PipelineOptions
+    from milepost.pipeline.definition import Definition
+    from milepost.pipeline.run.orders import Orders
     from milepost.pipeline.run.report import PipelineStatus
     from milepost.pipeline.run.setup import Setup
     from milepost.pipeline.run.spark_directory import CheckpointDirectory
     from milepost.records import Position
     from milepost.runtime import Until
-
-HELD_SECONDS = 0.5
 
 
 @dataclass(slots=True)
@@ -56,19 +55,17 @@ class BatchHandler:
 
     def _handle(self, df: DataFrame, batch: int) -> None:
         range_ = Range(self.directory.start_of(batch), self.directory.end_of(batch))
-        is_stateful = self.definition.options.stateful
-        orders = wait_for_orders(self.writer, self.definition.options, self.stop)
-        if not self._is_done(range_, orders):
-            output = df if is_stateful else output_of(self.definition, df)
-            noted = SparkBatch(self.directory.run, batch) if is_stateful else None
-            self.status.batch(self.writer.apply(output, range_, noted))
-        elif is_stateful:  # Spark's state moves on only if the batch is computed
+        asked = orders.wait_for_orders(self.writer, self.definition.options, self.stop)
+        if self._is_done(range_, asked):  # Spark's state moves on only if the batch is computed
             df.write.format("noop").mode("overwrite").save()
+            return
+        noted = SparkBatch(self.directory.run, batch)
+        self.status.batch(self.writer.apply(df, range_, noted))
 
-    def _is_done(self, range_: Range, orders: Orders) -> bool:
+    def _is_done(self, range_: Range, asked: Orders) -> bool:
         """Whether this range was done before the query started: Spark replays its last batch if it
         does not know that it ended. Anything else means that somebody moved the checkpoint."""
-        checkpoint = orders.checkpoint
+        checkpoint = asked.checkpoint
         if checkpoint == range_.after:
             return False
         if checkpoint == range_.last == self.opened_at:
@@ -77,25 +74,8 @@ class BatchHandler:
             raise CheckpointMoved(Answer.MISSING if checkpoint is None else Answer.OLDER)
         answer = Answer.IGNORED if checkpoint == range_.last else Answer.FURTHER
         raise CompetingPipeline(
-            self.definition.options.name, self.writer.owner, orders.owner, answer.name.lower()
+            self.definition.options.name, self.writer.owner, asked.owner, answer.name.lower()
         )
-
-
-def output_of(definition: Definition, messages: DataFrame) -> DataFrame:
-    """The source has no `content`: it is parsed here."""
-    return definition.function(with_content(messages, definition.options.wanted))
-
-
-def wait_for_orders(writer: RangeWriter, options: PipelineOptions, stop: Event) -> Orders:
-    """Waits for as long as the operators, or a rebuild, want the pipeline to wait."""
-    while True:
-        orders = ask_orders(writer.conn, options, writer.schema)
-        if orders.epoch not in (None, writer.epoch):
-            raise CheckpointMoved(Answer.FENCED)  # another version was made the active one
-        if not orders.is_held:
-            return orders
-        if stop.wait(HELD_SECONDS):
-            raise Stopping
 
 
 def start_query(
@@ -104,9 +84,9 @@ def start_query(
     """Read, transform, and pass each batch to the handler, or to Spark's file sink."""
     options = setup.options
     reader = setup.spark.readStream.format("milepost")
-    stream = reader.options(**source_options(setup, directory.start)).load()
-    if options.keeps_state:
-        stream = output_of(setup.definition, stream)
+    messages = reader.options(**source_options(setup, directory.start)).load()
+    # The source has no `content`: it is parsed here.
+    stream = setup.definition.function(with_content(messages, options.wanted))
     # The name has a part that is different for each query: if two drivers share a session, the
     # checkpoint finds the competitor and names it, before Spark refuses a duplicate name.
     name = f"{options.name} v{options.version} {directory.run[:6]}"

@@ -9,7 +9,7 @@ from milepost.pipeline.source.options import (
 )
 from milepost.pipeline.source.parts import Part, holds_only
 from milepost.pipeline.source.planner import Planner
-from milepost.pipeline.source.range_reader import RangeReader
+from milepost.pipeline.source.range_reader import RangeReader, arrow_schema
 from milepost.pipeline.source.ranges import LEAST_PER_PART, Range
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Range",
     "RangeReader",
     "SourceOptions",
+    "arrow_schema",
     "complete_conninfo",
     "holds_only",
     "schema_of",

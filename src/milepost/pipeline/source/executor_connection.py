@@ -1,8 +1,10 @@
-"""The connections of a Python worker of Spark: one for each database, kept between tasks."""
+"""The connections of a Python worker of Spark: one for each database, kept between tasks. Those of
+the driver are for batches of few rows."""
 
 from __future__ import annotations
 
 import gc
+import threading
 
 from pyspark import TaskContext
 
@@ -10,6 +12,8 @@ from milepost import adbc
 from milepost.adbc import Connection
 
 _connections: dict[str, Connection] = {}
+# A worker runs one task at a time. In the driver, the threads of all pipelines share a connection.
+in_driver = threading.Lock()
 
 
 def connection(conninfo: str) -> Connection:

@@ -64,7 +64,7 @@ class Planner:
             return stored.position if stored else Position.BEGINNING
         place: log.Start = _WORDS[start] if isinstance(start, str) else start
         found = self._ask(lambda conn: log.start_position(conn, place, schema))
-        self._refuse_beyond(found, self.horizon())
+        self.refuse_beyond(found)
         return found
 
     def end(self) -> Position:
@@ -74,18 +74,24 @@ class Planner:
             return horizon
         if isinstance(end, datetime):
             return self._ask(lambda conn: log.start_position(conn, end, self.options.schema))
-        self._refuse_beyond(end, horizon)
+        self.refuse_beyond(end, horizon)
         return end
 
     def horizon(self) -> Position:
         """The last message below which nothing can appear any more, selected or not."""
         return self._ask(lambda conn: log.horizon(conn, self.options.schema).position)
 
+    def refuse_beyond(self, position: Position, horizon: Position | None = None) -> None:
+        """Raises for a position that the log has not reached: it is of another log."""
+        horizon = horizon or self.horizon()
+        if position > horizon:
+            raise BeyondHorizon(position, horizon)
+
     def reach(self, after: Position, newest: Position, max_count: int | None) -> Position:
         """How far to read: to the newest, or to the end of at most `max_count` selected messages.
         If files of the archive have at least half of these, it ends with the last of them."""
         if newest <= after:
-            self._refuse_beyond(after, self.horizon())
+            self.refuse_beyond(after)
             return after
         if max_count is None:
             return newest
@@ -327,7 +333,3 @@ class Planner:
             db.check_schema(self._conn, self.options.schema)
             self._has_connected = True
         return self._conn
-
-    def _refuse_beyond(self, position: Position, horizon: Position) -> None:
-        if position > horizon:
-            raise BeyondHorizon(position, horizon)

@@ -28,7 +28,7 @@ from milepost.records import Position
 from milepost.runtime import Patience, is_server_lost
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from milepost.adbc import Connection
     from milepost.log.history import ArchivedFile
@@ -144,8 +144,11 @@ class RangeReader:
         """The requested columns, in plain types."""
         columns = self.options.columns
         arrays = [adbc.plain(batch.column(name)) for name in columns]
-        types = [(name, _ARROW_TYPES[COLUMNS[name]]) for name in columns]
-        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(types))
+        return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
+
+
+def arrow_schema(columns: Sequence[str]) -> pa.Schema:
+    return pa.schema([(name, _ARROW_TYPES[COLUMNS[name]]) for name in columns])
 
 
 def refuse_odd_times(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -26,6 +26,7 @@ from milepost.pipeline.write.to_table import table_merge
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
     from milepost.db import Connection
     from milepost.pipeline.sinks import PostgresSink
@@ -72,7 +73,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    schema_json: str
+    schema: StructType
     columns: list[Column]
     merge: Merge
     stagings: dict[int, Staging] = field(default_factory=dict)  # by turn
@@ -104,7 +105,13 @@ class RangeWriter:
         return self.merge(range_, stage(), batch)
 
     def staging_of(
-        self, df: DataFrame, messages: int, turn: int = 0, *, may_repeat: bool = True
+        self,
+        df: DataFrame,
+        messages: int,
+        turn: int = 0,
+        *,
+        may_repeat: bool = True,
+        is_read_by_spark: bool = False,
     ) -> Callable[[], Pending]:
         """A function that stages the rows, for any thread: while the rows of one turn are merged,
         those of the other may be staged. `messages`: about how many the rows come from."""
@@ -122,7 +129,7 @@ class RangeWriter:
 
         def stage() -> Pending:
             clock.lap("wait")
-            staged = staging.stage(df, prepared.columns, messages, may_repeat)
+            staged = staging.stage(df, prepared.columns, messages, may_repeat, is_read_by_spark)
             clock.lap("stage")
             return Pending(staging, staged, prepared.merge, clock)
 
@@ -155,12 +162,10 @@ class RangeWriter:
     def prepare(self, df: DataFrame) -> _Prepared:
         """Make or check the target for such rows. Once, and again if the columns of the output
         change, as those of a pivot do."""
-        # One call to the JVM. The schema as an object would need many.
-        schema_json = df._jdf.schema().json()
-        if self._prepared is None or self._prepared.schema_json != schema_json:
+        if self._prepared is None or self._prepared.schema != df.schema:
             columns = columns_of(self.key.processor, df.schema)
             merge = prepare_merge(self.conn, self.key, self.sink, columns, schema=self.schema)
-            self._prepared = _Prepared(schema_json, columns, merge)
+            self._prepared = _Prepared(df.schema, columns, merge)
         return self._prepared
 
     def _staging(self, turn: int, **merged: Any) -> Staging:

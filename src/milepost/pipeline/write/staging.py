@@ -11,7 +11,6 @@ that it has, or by Spark over all tasks, where that costs less.
 from __future__ import annotations
 
 import secrets
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -41,8 +40,6 @@ CHUNK_BYTES = 32 * 1024 * 1024
 SMALL_ROWS = 2_000  # so few reach the driver sooner than a Python worker starts
 SWEEP_ROWS = 20_000  # a merge also reads the rows that earlier batches have left
 _ANSWER = "partition bigint, attempt bigint, rows bigint, copied bigint"
-# The threads of all pipelines of a driver share one connection.
-_through_driver = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +76,12 @@ class Staging:
         db.run(conn, self.schema, "create_staging", staging=self.name, columns=names, types=types)
 
     def stage(
-        self, df: DataFrame, columns: Sequence[Column], messages: int, may_repeat: bool = True
+        self,
+        df: DataFrame,
+        columns: Sequence[Column],
+        messages: int,
+        may_repeat: bool = True,
+        is_read_by_spark: bool = False,
     ) -> Staged:
         """Runs the batch. `messages`: about how many it reads. Few messages mostly give few rows.
         `may_repeat`: whether it may be computed twice."""
@@ -88,7 +90,8 @@ class Staging:
         if messages <= SMALL_ROWS and may_repeat and not self.is_ordered:
             staged = self._through_driver(df, columns)
         if staged is None:
-            staged = self._on_executors(df, columns, messages)
+            sums = self._sums(messages, is_read_by_spark)
+            staged = self._on_executors(df, columns, sums)
         self._left_over += staged.copied
         return staged
 
@@ -102,13 +105,15 @@ class Staging:
             return Staged(self.name, [], 0, 0)
         attempt = secrets.randbits(63)
         rows = tagged(table, attempt, 0, is_ordered=False)
-        with _through_driver:
+        with executor_connection.in_driver:
             self.copy(rows)
         return Staged(self.name, [attempt], table.num_rows, table.num_rows)
 
-    def _on_executors(self, df: DataFrame, columns: Sequence[Column], messages: int) -> Staged:
+    def _on_executors(
+        self, df: DataFrame, columns: Sequence[Column], sums: Sums | SparkSums | None
+    ) -> Staged:
         """One Spark job. It returns only tags and counts."""
-        rows, sums = converted(df, columns), self._sums(messages)
+        rows = converted(df, columns)
         if isinstance(sums, SparkSums):
             rows = sums.of(rows, self.cores)
         answers = rows.mapInArrow(copy_function(self, sums), _ANSWER).collect()
@@ -120,8 +125,10 @@ class Staging:
             sum(row.copied for row in answers),
         )
 
-    def _sums(self, messages: int) -> Sums | SparkSums | None:
-        is_in_spark = self.spark_sums is not None and pays(messages, self.cores)
+    def _sums(self, messages: int, is_read_by_spark: bool) -> Sums | SparkSums | None:
+        is_in_spark = self.spark_sums is not None and pays(
+            messages, self.cores, is_read_by_spark=is_read_by_spark
+        )
         return self.spark_sums if is_in_spark else self.sums
 
     def copy(self, rows: pa.Table) -> None:

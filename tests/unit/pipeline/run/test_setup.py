@@ -15,6 +15,7 @@ from milepost.pipeline.names import COLUMNS
 from milepost.pipeline.run.setup import Setup
 from milepost.pipeline.run.stream import source_options
 from milepost.pipeline.source.options import parse
+from milepost.runtime import Runtime
 
 URL = "postgresql://me@host/database"
 SPARK: Any = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=4))
@@ -25,7 +26,7 @@ def setup_of(**options: Any) -> Setup:
         return messages
 
     return Setup(
-        Definition(PipelineOptions("p", Append("t"), **options), function), URL, "s", SPARK
+        Definition(PipelineOptions("p", Append("t"), **options), function), Runtime(URL, "s"), SPARK
     )
 
 

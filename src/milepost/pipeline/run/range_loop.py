@@ -1,58 +1,26 @@
-"""Write the log range by range, without Spark's stream: to catch up, and to fill a rebuild.
-
-A stateless pipeline that is more than a batch behind gains nothing from the stream: its logs and
-its planning cost each batch a quarter of a second, in which nothing is read. So the driver writes
-all but the last batch by ranges, and the stream starts at the checkpoint reached. A run that ends
-when it has caught up needs no stream, which takes seconds to start.
-"""
+"""Write the log range by range: what a pipeline without state does, and what fills a rebuild."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from milepost.pipeline.definition import EAGER
 from milepost.pipeline.frames import is_unreadable_file, range_frame
 from milepost.pipeline.names import TURNS
+from milepost.pipeline.run.report import REPORT_SECONDS
 from milepost.pipeline.sinks import ToLog, ToQueue
-from milepost.pipeline.source import Range
 
 if TYPE_CHECKING:
-    from threading import Event
-
-    from pyspark.sql import DataFrame
-
     from milepost.db import Connection
-    from milepost.pipeline.definition import PipelineOptions
+    from milepost.pipeline.frames import RangeFrame
     from milepost.pipeline.run.report import PipelineStatus
     from milepost.pipeline.run.setup import Setup
-    from milepost.pipeline.source import Planner
+    from milepost.pipeline.source import Planner, Range
     from milepost.pipeline.write import Pending, RangeWriter, Written
     from milepost.records import Position
-    from milepost.runtime import Until
-
-
-def may_catch_up(options: PipelineOptions, until: Until) -> bool:
-    """Not where Spark keeps state, nor with a trigger that limits how often batches run."""
-    return not options.keeps_state and (options.ends(until) or options.trigger == EAGER)
-
-
-def ranges_behind(
-    planner: Planner, at: Position, max_count: int, stop: Event, *, is_all: bool
-) -> Iterator[Range]:
-    """Batch after batch, each planned when the one before is staged. `is_all`: to the end of the
-    log as it is now. Otherwise the last batch is left to the stream."""
-    newest = planner.horizon()
-    left = 0 if is_all else max_count
-    while not stop.is_set() and planner.about(Range(at, newest)) > left:
-        range_ = Range(at, planner.reach(at, newest, max_count))
-        yield range_
-        at = range_.last
-        if not is_all:
-            newest = planner.horizon()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +54,7 @@ class RangeLoop:
             while staged:
                 self._merge(staged.popleft())
 
-    def output(self, range_: Range, *, in_python: bool = False) -> DataFrame:
+    def output(self, range_: Range, *, in_python: bool = False) -> RangeFrame:
         """Items are made in the order of the messages, which only Python's tasks keep."""
         definition = self.setup.definition
         is_ordered = isinstance(definition.options.sink, ToLog | ToQueue)
@@ -97,10 +65,12 @@ class RangeLoop:
             definition.options.wanted,
             in_python=in_python or is_ordered,
         )
-        return definition.function(messages)
+        return replace(messages, frame=definition.function(messages.frame))
 
-    def _stage(self, output: DataFrame, range_: Range, turn: int) -> Callable[[], Pending]:
-        return self.writer.staging_of(output, range_.width, turn)
+    def _stage(self, output: RangeFrame, range_: Range, turn: int) -> Callable[[], Pending]:
+        return self.writer.staging_of(
+            output.frame, range_.width, turn, is_read_by_spark=output.is_read_by_spark
+        )
 
     def _merge(self, staged: _Staged) -> None:
         range_, ready = staged.range, self._ready(staged)
@@ -114,12 +84,18 @@ class RangeLoop:
         """Where Spark cannot read a file, Python finds another, or the rows in the table, or says
         what is wrong with the file."""
         try:
-            return staged.pending.result()
+            return self._result(staged.pending)
         except Exception as error:
             if is_unreadable_file(error):
                 output = self.output(staged.range, in_python=True)
                 return self._stage(output, staged.range, staged.turn)()
             raise
+
+    def _result(self, pending: Future[Pending]) -> Pending:
+        """Reports meanwhile: a range may take minutes."""
+        while not wait([pending], REPORT_SECONDS).done:
+            self.status.tick(self.reports, dict)
+        return pending.result()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
-"""A pipeline that is more than a batch behind writes range after range before its stream begins,
-and stages one while it merges the other: the same promises."""
+"""A pipeline without state writes range after range, and stages one while it merges the other. It
+has no stream, and no directory of Spark's."""
 
 from __future__ import annotations
 
@@ -14,21 +14,17 @@ from milepost import Milepost, Position, Upsert
 from milepost.checkpoints import CheckpointKey, PostgresCheckpointStore
 from milepost.errors import CompetingPipeline
 from milepost.pipeline import admin
-from milepost.pipeline.definition import PipelineOptions
 from milepost.pipeline.pipeline import Pipeline
-from milepost.pipeline.run.catch_up import may_catch_up
-from milepost.pipeline.sinks import Files
-from milepost.runtime import Until
 from milepost.sql import LogOrder
 from tests.pipeline.running import (
     catch_up,
     expected_per_customer,
+    follow,
     per_customer,
     place,
     rows,
     runner_of,
     running,
-    stream,
 )
 from tests.waiting import wait_until
 
@@ -63,12 +59,8 @@ def newest(mp: Milepost) -> Position:
     return list(mp.read())[-1].position
 
 
-def streamed_batches(directory: Path) -> list[str]:
-    return [path.name for path in directory.glob("*/customers/v1/offsets/*")]
-
-
 @pytest.mark.parametrize("order", ["append", "transaction"])
-def test_to_the_end_of_the_log_without_a_stream(
+def test_to_the_end_of_the_log_without_a_directory_of_sparks(
     mp: Milepost, spark: SparkSession, spark_directory: Path
 ) -> None:
     pipeline = customers(mp)
@@ -76,34 +68,24 @@ def test_to_the_end_of_the_log_without_a_stream(
     catch_up(pipeline, spark)
     assert rows(mp, CUSTOMERS) == expected_per_customer(95)
     assert pipeline.position() == newest(mp)
-    assert streamed_batches(spark_directory) == []
+    assert not spark_directory.exists()
 
 
-def test_a_few_messages_are_the_streams(
+def test_a_run_that_ends_and_one_that_goes_on_take_turns(
     mp: Milepost, spark: SparkSession, spark_directory: Path
 ) -> None:
-    pipeline = customers(mp)
-    place(mp, 0, 9)
-    stream(pipeline, spark)
-    assert rows(mp, CUSTOMERS) == expected_per_customer(9)
-    assert streamed_batches(spark_directory) != []
-
-
-def test_whoever_only_catches_up_needs_no_stream_for_a_few_messages_either(
-    mp: Milepost, spark: SparkSession, spark_directory: Path
-) -> None:
-    pipeline = customers(mp)
-    for count in (0, 9):
-        place(mp, 0, count)
-        catch_up(pipeline, spark)
-    assert rows(mp, CUSTOMERS) == expected_per_customer(9)
+    pipeline, placed = customers(mp), 0
+    catch_up(pipeline, spark)
+    for count, run in ((9, follow), (30, follow), (3, catch_up), (2, follow)):
+        place(mp, placed, count)
+        placed += count
+        run(pipeline, spark)
+        assert rows(mp, CUSTOMERS) == expected_per_customer(placed)
     assert pipeline.position() == newest(mp)
-    assert streamed_batches(spark_directory) == []
+    assert not spark_directory.exists()
 
 
-def test_the_stream_goes_on_behind_it(
-    mp: Milepost, spark: SparkSession, spark_directory: Path
-) -> None:
+def test_what_comes_later_is_written_as_it_comes(mp: Milepost, spark: SparkSession) -> None:
     pipeline = customers(mp)
     place(mp, 0, 45)
     with running(pipeline, spark):
@@ -111,7 +93,27 @@ def test_the_stream_goes_on_behind_it(
         assert rows(mp, CUSTOMERS) == expected_per_customer(45)
         place(mp, 45, 5)
         wait_until(lambda: rows(mp, CUSTOMERS) == expected_per_customer(50))
-    assert streamed_batches(spark_directory) != []
+
+
+def test_a_trigger_makes_each_batch_wait_for_the_one_before(
+    mp: Milepost, url: str, spark: SparkSession
+) -> None:
+    """A second batch would be due in an hour. A run that ends by itself does not wait."""
+
+    def pipeline_of(mp: Milepost) -> Pipeline:
+        options: Any = {"topics": ["orders"], "sink": SINK, "max_messages_per_batch": 10}
+        return mp.pipeline("customers", trigger="1 hour", **options)(per_customer)
+
+    place(mp, 0, 25)
+    with running(first := pipeline_of(mp), spark):
+        wait_until(lambda: first.position() == Position(0, 10))
+        # As long as many batches take: an order of the operators is seen while it waits.
+        with mp.connect() as conn:
+            admin.set_paused(conn, mp.schema, "customers", is_paused=True)
+            admin.set_paused(conn, mp.schema, "customers", is_paused=False)
+        assert _orders(mp) == 10
+    catch_up(pipeline_of(Milepost(url)), spark)
+    assert _orders(mp) == 25
 
 
 def test_others_messages_are_passed_over(mp: Milepost, spark: SparkSession) -> None:
@@ -193,22 +195,6 @@ def test_two_tables_for_staging_are_dropped_with_the_version(
     names = rows(mp, "select relname from pg_class where relname like 'staging%v1%'")
     assert names == []
     assert rows(mp, CUSTOMERS) == expected_per_customer(95)
-
-
-@pytest.mark.parametrize(
-    ("options", "until", "expected"),
-    [
-        ({}, "stopped", True),
-        ({"trigger": "1 minute"}, "stopped", False),
-        ({"trigger": "1 minute"}, "caught_up", True),
-        ({"trigger": "available_now"}, "stopped", True),
-        ({"stateful": True}, "caught_up", False),
-        ({"sink": Files("out")}, "caught_up", False),
-    ],
-)
-def test_who_may(options: dict[str, Any], until: Until, *, expected: bool) -> None:
-    given: dict[str, Any] = {"name": "customers", "sink": SINK} | options
-    assert may_catch_up(PipelineOptions(**given), until) is expected
 
 
 def _orders(mp: Milepost) -> int:
