@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 STEP_SECONDS = 0.01
 FIRST_STEP, LARGEST_STEP = 50, 20_000  # messages may be large
 # Of its time in which a removal works; the rest is left to those who append. Nobody waits for it.
-SHARE = 0.2
+SHARE = 0.1
 # So many messages are examined to find out what the policy allows to remove next.
 MAX_WALKED = 1_000_000
 

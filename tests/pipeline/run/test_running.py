@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -15,6 +16,10 @@ from pyspark.sql import functions as f
 from milepost import Milepost, RecordedMessage, ToLog, Upsert
 from milepost.db import Connection
 from milepost.embedded import EmbeddedServer
+from milepost.pipeline.run.report import PipelineStatus
+from milepost.pipeline.write.staging import Staging
+from milepost.retry import Retry
+from milepost.runtime import Backoff
 from tests.pipeline.running import (
     catch_up,
     expected_per_customer,
@@ -22,6 +27,7 @@ from tests.pipeline.running import (
     per_customer,
     place,
     rows,
+    runner_of,
     running,
 )
 from tests.waiting import wait_until
@@ -134,6 +140,36 @@ def test_an_error_in_the_function_is_raised_as_it_is_and_reported(
     assert rows(mp, "select state, last_error from milepost.pipelines") == [
         ("failed", "ZeroDivisionError: nothing to divide by")
     ]
+
+
+@pytest.mark.parametrize("order", ["append"])
+def test_a_machine_that_is_too_busy_to_start_python_is_waited_for(
+    mp: Milepost, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often: nothing is wrong with the pipeline, and nobody has to restart it."""
+    stage, late, seen = Staging.stage, 7, []
+
+    def slow(*arguments: Any) -> Any:
+        if len(seen) < late:
+            seen.append(rows(mp, "select state, last_error from milepost.pipelines"))
+            raise RuntimeError(
+                "org.apache.spark.SparkException: Python worker failed to connect back."
+            )
+        return stage(*arguments)
+
+    monkeypatch.setattr(Staging, "stage", slow)
+    place(mp, 0, 10)
+    runner = runner_of(mp.pipeline("customers", sink=SINK)(per_customer), spark)
+    runner._backoff = Backoff(Retry(first_seconds=0.01, longest_seconds=0.01))
+    states: list[str] = []
+    write = PipelineStatus.write
+    monkeypatch.setattr(
+        PipelineStatus, "write", lambda self, *a: (states.append(self.state), write(self, *a))
+    )
+    runner.run("caught_up")
+    assert rows(mp, CUSTOMERS) == expected_per_customer(10)
+    assert states.count("waiting") == late
+    assert "too busy" in str(seen[-1])
 
 
 @pytest.mark.timeout(400)
