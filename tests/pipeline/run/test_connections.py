@@ -45,7 +45,7 @@ def test_a_pipeline(mp: Milepost, url: str, spark: SparkSession) -> None:
     sink = Upsert("customers", key=["customer"], add=["total", "orders"])
     define = mp.pipeline("customers", sink=sink, max_messages_per_batch=BATCH)
     pipeline = define(per_customer)
-    expected = budget("a pipeline's driver") + budget("its executors", cores=CORES)
+    expected = budget("a pipeline's driver", pipelines=1) + budget("its executors", cores=CORES)
     behind = place(url, 4 * BATCH)
     with watching(url) as watch, running_pipeline(pipeline, spark):
         wait_until(lambda: has_reached(url, behind), 120)
