@@ -11,7 +11,7 @@ from milepost.checkpoints import (
 from milepost.errors import JobTimedOut, MilepostError, StaleWrite
 from milepost.log import append
 from milepost.pipeline.settings import SparkSettings
-from milepost.pipeline.sinks import Append, Files, ToLog, ToQueue, Upsert
+from milepost.pipeline.sinks import Append, Files, History, ToLog, ToQueue, Upsert
 from milepost.processors import (
     LATEST,
     Checkpointing,
@@ -66,6 +66,7 @@ __all__ = [
     "FileStore",
     "Files",
     "Handle",
+    "History",
     "Job",
     "JobTimedOut",
     "MemoryCheckpointStore",

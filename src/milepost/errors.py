@@ -1136,9 +1136,27 @@ class TargetMismatch(_OfPipeline):
     column: str
     wanted: str | None
     found: str | None
+    renamed: str | None = None  # a new column, which may be this one by another name
     template = """column {column!r} is {wanted:not there} in its output and {found:not there} in the
-        table {table}. Nothing was written. Cast it in the pipeline, alter the table, or raise the
-        pipeline's version: a new version gets a new table."""
+        table {table}.{_renamed} Nothing was written. Cast it in the pipeline, alter the table, or
+        raise the pipeline's version: a new version gets a new table, and a rebuild fills it."""
+
+    @property
+    def _renamed(self) -> str:
+        if self.renamed is None:
+            return ""
+        return f" If {self.renamed!r} is its new name, the table must be filled again."
+
+
+class TargetNotChanged(_OfPipeline):
+    """The target table could not be changed in place for new columns or wider types."""
+
+    table: str
+    changes: str
+    reason: str
+    template = """the table {table} needs {changes}, but {reason}. Nothing was changed or written.
+        Alter the table yourself, or raise the pipeline's version: a new version gets a new table,
+        and a rebuild fills it."""
 
 
 class TargetTaken(_OfPipeline):

@@ -12,11 +12,10 @@ from milepost.log import Selection, Start
 from milepost.pipeline.names import wanted_columns
 from milepost.pipeline.sinks import (
     LONGEST_NAME_BYTES,
-    Append,
     Files,
     Sink,
     TableName,
-    Upsert,
+    TableSink,
 )
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ class PipelineOptions:
     def table(self) -> TableName | None:
         """The name of the target. None for sinks that are not a table."""
         sink = self.sink
-        return TableName.parse(sink.table) if isinstance(sink, Upsert | Append) else None
+        return TableName.parse(sink.table) if isinstance(sink, TableSink) else None
 
     def ends(self, until: Until) -> bool:
         """Whether the run ends when it has caught up."""

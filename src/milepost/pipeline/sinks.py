@@ -37,13 +37,16 @@ class Upsert:
     """One row for each key, inserted or updated.
 
     `add` columns are increased, which is right because every batch counts exactly once. `set`
-    columns are replaced. Without `set`, these are all columns except those of `key` and `add`.
+    columns are replaced. Without `set`, these are all columns except those of `key`, `add` and
+    `delete`. `delete` is a boolean column: where it is true, the row of the key is deleted. It is
+    not stored.
     """
 
     table: str
     key: Sequence[str]
     set: Sequence[str] | None = None
     add: Sequence[str] = ()
+    delete: str | None = None
 
     def __post_init__(self) -> None:
         TableName.parse(self.table)
@@ -51,12 +54,48 @@ class Upsert:
             _refuse_string(option, getattr(self, option))
         if not self.key:
             raise ValueError("Upsert needs a key: the columns that identify a row.")
-        named = [*self.key, *(self.set or ()), *self.add]
-        if twice := sorted({name for name in named if named.count(name) > 1}):
-            raise ValueError(f"Upsert names {', '.join(twice)} twice among key, set and add.")
+        if self.delete is not None and self.add:
+            # A sum has no order: whether a number was added before or after the deletion decides,
+            # and the sums of a batch do not tell.
+            raise ValueError("Upsert takes either add or delete, not both.")
+        _refuse_repeated(self, [*self.key, *(self.set or ()), *self.add], self.delete)
 
     def describe(self) -> str:
         return f"upsert {self.table} by {', '.join(self.key)}"
+
+
+VALID_FROM, VALID_TO = "valid_from", "valid_to"
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """All versions of the row of each key, with the time in which each was valid.
+
+    `at` is the column that says from when a row is valid: it is stored as `valid_from`. `valid_to`
+    is the `valid_from` of the next version of the key; it is null for the current one. Of two rows
+    with the same key and time, the later one wins. `delete` is a boolean column: where it is true,
+    the version before it ends at that time, and none begins. Such a row is stored with a
+    `valid_to` that equals its `valid_from`, so that it is valid at no time.
+    """
+
+    table: str
+    key: Sequence[str]
+    at: str
+    delete: str | None = None
+
+    def __post_init__(self) -> None:
+        TableName.parse(self.table)
+        _refuse_string("key", self.key)
+        if not self.key:
+            raise ValueError("History needs a key: the columns that identify what has versions.")
+        if not self.at:
+            raise ValueError("History needs at: the column that says from when a row is valid.")
+        if taken := [name for name in self.key if name in (VALID_FROM, VALID_TO)]:
+            raise ValueError(f"{taken[0]} is a column that History makes: rename that of the key.")
+        _refuse_repeated(self, [*self.key, self.at], self.delete)
+
+    def describe(self) -> str:
+        return f"history {self.table} by {', '.join(self.key)} at {self.at}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +159,21 @@ class Files:
         return f"{self.format} files"  # a path may contain a secret of its storage
 
 
-TableSink: TypeAlias = Upsert | Append
-PostgresSink: TypeAlias = Upsert | Append | ToLog | ToQueue
-Sink: TypeAlias = Upsert | Append | ToLog | ToQueue | Files
+TableSink: TypeAlias = Upsert | Append | History
+PostgresSink: TypeAlias = TableSink | ToLog | ToQueue
+Sink: TypeAlias = PostgresSink | Files
+# The order of the rows matters to these: it is that of the messages.
+ORDERED_SINKS = (History, ToLog, ToQueue)
 
 
 def _refuse_string(option: str, value: object) -> None:
     """A string is a sequence of strings too: its letters would be taken for columns."""
     if isinstance(value, str):
         raise ValueError(f"{option} is {value!r}: expected a list, [{value!r}].")  # noqa: TRY004
+
+
+def _refuse_repeated(sink: Upsert | History, names: list[str], delete: str | None) -> None:
+    named = names if delete is None else [*names, delete]
+    if twice := sorted({name for name in named if named.count(name) > 1}):
+        what = "key, set, add and delete" if isinstance(sink, Upsert) else "key, at and delete"
+        raise ValueError(f"{type(sink).__name__} names {', '.join(twice)} twice among {what}.")

@@ -1252,6 +1252,46 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.evolve_target(target_schema text, table_name text, view_name text, added_columns text[], added_types text[], widened_columns text[], widened_types text[]) RETURNS void
+    LANGUAGE plpgsql
+    SET lock_timeout TO '2s'
+    AS $$
+declare
+  is_shown constant boolean := exists (
+    select
+    from pg_rewrite as rule
+    join pg_depend as d on d.classid = 'pg_rewrite'::regclass and d.objid = rule.oid
+    where rule.ev_class = to_regclass(format('%I.%I', target_schema, view_name))
+      and d.refclassid = 'pg_class'::regclass
+      and d.refobjid = to_regclass(format('%I.%I', target_schema, table_name))
+  );
+  is_rewritten constant boolean := cardinality(widened_columns) > 0;
+  settings text[] := array[]::text[];
+begin
+  if is_shown then
+    execute format('lock table %I.%I in access exclusive mode', target_schema, view_name);
+  end if;
+  if is_shown and is_rewritten then
+    settings := "milepost".view_settings(target_schema, view_name);
+    execute format('drop view %I.%I', target_schema, view_name);
+  end if;
+  execute format('alter table %I.%I ', target_schema, table_name) || (
+    select string_agg(change, ', ')
+    from (
+      select format('add column %I %s', c, t) as change
+      from unnest(added_columns, added_types) as added (c, t)
+      union all
+      select format('alter column %I type %s', c, t)
+      from unnest(widened_columns, widened_types) as widened (c, t)
+    ) as changes
+  );
+  if is_shown then
+    perform "milepost".show_target(target_schema, view_name, table_name);
+    perform "milepost".restore_view(settings);
+  end if;
+end;
+$$;
+
 CREATE FUNCTION milepost.fail(ids bigint[], attempts integer[], delays interval[] DEFAULT NULL::interval[], errors text[] DEFAULT NULL::text[], finals boolean[] DEFAULT NULL::boolean[], tokens bigint[] DEFAULT NULL::bigint[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -1929,6 +1969,17 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.mark_history(target_schema text, table_name text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+begin
+  execute format(
+    'alter table %I.%I add constraint milepost_history check (valid_to >= valid_from)',
+    target_schema, table_name
+  );
+end;
+$$;
+
 CREATE FUNCTION milepost.max_size_of(channel text) RETURNS TABLE(max_size integer)
     LANGUAGE sql STABLE
     AS $$
@@ -1965,6 +2016,99 @@ begin
     (select string_agg(format('%I::%s', c, t), ', ' order by n)
       from unnest(columns, types) with ordinality as x (c, t, n)),
     staging
+  ) using attempts;
+  get diagnostics written = row_count;
+  return written;
+end;
+$_$;
+
+CREATE FUNCTION milepost.merge_history(staging text, target regclass, key_columns text[], key_types text[], value_columns text[], value_types text[], at_column text, at_type text, delete_column text, attempts bigint[]) RETURNS bigint
+    LANGUAGE plpgsql
+    SET work_mem TO '64MB'
+    AS $_$
+declare
+  given constant text[] := key_columns || value_columns;
+  stored constant text[] := given || array['valid_from', 'valid_to'];
+  numbers constant text := (
+    select string_agg(format('c%s', n), ', ' order by n) from generate_subscripts(given, 1) as n
+  );
+  key_numbers constant text := (
+    select string_agg(format('c%s', n), ', ' order by n) from generate_subscripts(key_columns, 1) as n
+  );
+  staged_values constant text := (
+    select string_agg(format('%I::%s as c%s', c, t, n), ', ' order by n)
+    from unnest(given, key_types || value_types) with ordinality as x (c, t, n)
+  );
+  same_key constant text := (
+    select string_agg(format('t.%I = f.c%s', c, n), ' and ')
+    from unnest(key_columns) with ordinality as x (c, n)
+  );
+  stored_list constant text := (
+    select string_agg(format('%I', c), ', ' order by n) from unnest(stored) with ordinality as x (c, n)
+  );
+  conflict_list constant text := (
+    select string_agg(format('%I', c), ', ' order by n)
+    from unnest(key_columns || 'valid_from'::text) with ordinality as x (c, n)
+  );
+  written bigint;
+begin
+  execute format(
+    $sql$
+    with staged as materialized (
+      select distinct on (%2$s, starts_at) %1$s, starts_at, is_deletion
+      from (
+        select %3$s, %4$I::%5$s as starts_at, %6$s as is_deletion, array_position($1, _attempt) as task, _row
+        from "milepost".%7$I
+        where _attempt = any($1)
+      ) as rows
+      order by %2$s, starts_at, task desc, _row desc
+    ), neighbours as (
+      select s.*, lag(starts_at) over same_key as starts_before, lead(starts_at) over same_key as starts_after
+      from staged as s
+      window same_key as (partition by %2$s order by starts_at)
+    ), placed as materialized (
+      select
+        f.*, before.valid_from as stored_before,
+        case when is_deletion then starts_at else least(starts_after, behind.valid_from) end as ends_at
+      from neighbours as f
+      left join lateral (
+        select t.valid_from
+        from %8$s as t
+        where %9$s and t.valid_from < f.starts_at
+        order by t.valid_from desc
+        limit 1
+      ) as before on true
+      left join lateral (
+        select t.valid_from
+        from %8$s as t
+        where %9$s and t.valid_from > f.starts_at
+        order by t.valid_from
+        limit 1
+      ) as behind on true
+    ), ended as (
+      update %8$s as t
+      set valid_to = f.starts_at
+      from placed as f
+      where %9$s and t.valid_from = f.stored_before
+        -- No staged row lies between, nor replaces it.
+        and (f.starts_before is null or f.starts_before < f.stored_before)
+        and t.valid_to is distinct from t.valid_from  -- not a deletion
+        and t.valid_to is distinct from f.starts_at
+    )
+    insert into %8$s as t (%10$s)
+    select %1$s, starts_at, ends_at
+    from placed
+    on conflict (%11$s) do update
+    set %12$s
+    -- By their bytes: values that are equal may still differ (0.0 and -0.0).
+    where row(%13$s)::record operator(pg_catalog.*<>) row(%14$s)::record
+    $sql$,
+    numbers, key_numbers, staged_values, at_column, at_type,
+    coalesce('coalesce(' || quote_ident(delete_column) || ', false)', 'false'),
+    staging, target, same_key, stored_list, conflict_list,
+    (select string_agg(format('%I = excluded.%1$I', c), ', ') from unnest(stored) as c),
+    (select string_agg(format('t.%I', c), ', ' order by n) from unnest(stored) with ordinality as x (c, n)),
+    (select string_agg(format('excluded.%I', c), ', ' order by n) from unnest(stored) with ordinality as x (c, n))
   ) using attempts;
   get diagnostics written = row_count;
   return written;
@@ -2178,6 +2322,43 @@ exception
     using attempts;
     get diagnostics written = row_count;
     return written;
+end;
+$_$;
+
+CREATE FUNCTION milepost.merge_upsert_or_delete(staging text, target regclass, key_columns text[], key_types text[], set_columns text[], set_types text[], delete_column text, attempts bigint[]) RETURNS bigint
+    LANGUAGE plpgsql
+    SET work_mem TO '64MB'
+    AS $_$
+declare
+  key_column text;
+  is_found boolean;
+  deleted bigint;
+begin
+  foreach key_column in array key_columns loop
+    execute format('select exists (select from "milepost".%I where _attempt = any($1) and %I is null)', staging, key_column)
+    into is_found using attempts;
+    if is_found then
+      raise exception 'null value in column "%" of the key', key_column
+        using errcode = 'not_null_violation', column = key_column;
+    end if;
+  end loop;
+  if "milepost".duplicate_key(staging, key_columns, attempts) is not null then
+    raise exception 'a key occurs twice' using errcode = 'cardinality_violation';
+  end if;
+  -- What is deleted leaves staging too, so that the rest is an upsert. If the transaction is rolled
+  -- back, it is there again.
+  execute format(
+    'with gone as (delete from "milepost".%I where _attempt = any($1) and %I returning %s) delete from %s as t using gone where %s',
+    staging, delete_column,
+    (select string_agg(format('%I::%s as %1$I', c, k), ', ') from unnest(key_columns, key_types) as x (c, k)),
+    target,
+    (select string_agg(format('t.%I = gone.%1$I', c), ' and ') from unnest(key_columns) as c)
+  ) using attempts;
+  get diagnostics deleted = row_count;
+  return deleted + "milepost".merge_upsert(
+    staging, target, key_columns, key_types, set_columns, set_types,
+    array[]::text[], array[]::text[], attempts
+  );
 end;
 $_$;
 
@@ -4217,6 +4398,23 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.restore_view(settings text[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+declare
+  statement text;
+begin
+  foreach statement in array settings loop
+    begin
+      execute statement;
+    exception
+      when undefined_column then
+        null;
+    end;
+  end loop;
+end;
+$$;
+
 CREATE FUNCTION milepost.retention_duties(OUT archives boolean, OUT may_archive boolean, OUT removes boolean, OUT may_remove boolean) RETURNS record
     LANGUAGE plpgsql
     AS $$
@@ -4532,30 +4730,25 @@ CREATE FUNCTION milepost.show_target(target_schema text, view_name text, table_n
     LANGUAGE plpgsql
     AS $_$
 declare
+  is_history constant boolean := exists (
+    select
+    from pg_constraint as c
+    where c.conrelid = to_regclass(format('%I.%I', target_schema, table_name))
+      and c.conname = 'milepost_history'
+  );
   view_is constant text := format(
     'view %1$I.%2$I as select * from %1$I.%3$I', target_schema, view_name, table_name
-  );
-  grants constant text[] := array(
-    select format(
-      'grant %s on %I.%I to %s%s', acl.privilege_type, target_schema, view_name,
-      case acl.grantee when 0 then 'public' else quote_ident(pg_get_userbyid(acl.grantee)) end,
-      case when acl.is_grantable then ' with grant option' else '' end
-    )
-    from pg_class as c
-    cross join aclexplode(c.relacl) as acl
-    where c.oid = to_regclass(format('%I.%I', target_schema, view_name))
-      and acl.grantee <> c.relowner
-  );
-  statement text;
+  ) || case when is_history then ' where valid_to is distinct from valid_from' else '' end;
+  settings constant text[] := "milepost".view_settings(target_schema, view_name);
 begin
-  execute 'create or replace ' || view_is;
-exception
-  when invalid_table_definition then
-    execute format('drop view %I.%I', target_schema, view_name);
-    execute 'create ' || view_is;
-    foreach statement in array grants loop
-      execute statement;
-    end loop;
+  begin
+    execute 'create or replace ' || view_is;
+  exception
+    when invalid_table_definition then
+      execute format('drop view %I.%I', target_schema, view_name);
+      execute 'create ' || view_is;
+  end;
+  perform "milepost".restore_view(settings);
 end;
 $_$;
 
@@ -5398,6 +5591,37 @@ begin
     with ordinality as a (id, attempt, token, number)
   order by a.number;
 end;
+$$;
+
+CREATE FUNCTION milepost.view_settings(target_schema text, view_name text) RETURNS text[]
+    LANGUAGE sql STABLE
+    AS $$
+  with shown as (
+    select c.oid, c.relowner, c.relacl, c.reloptions, format('%I.%I', target_schema, view_name) as name
+    from pg_class as c
+    where c.oid = to_regclass(format('%I.%I', target_schema, view_name))
+  ), privileges as (
+    select null::name as attname, shown.relacl as acl from shown
+    union all
+    select a.attname, a.attacl
+    from shown
+    join pg_attribute as a on a.attrelid = shown.oid and a.attnum > 0 and not a.attisdropped
+  )
+  select array(
+    select format('alter view %s set (%s)', name, array_to_string(reloptions, ', '))
+    from shown
+    where reloptions is not null
+    union all
+    select format(
+      'grant %s%s on %s to %s%s', acl.privilege_type, ' (' || quote_ident(privileges.attname) || ')', shown.name,
+      case acl.grantee when 0 then 'public' else quote_ident(pg_get_userbyid(acl.grantee)) end,
+      case when acl.is_grantable then ' with grant option' else '' end
+    )
+    from shown
+    cross join privileges
+    cross join aclexplode(privileges.acl) as acl
+    where acl.grantee <> shown.relowner
+  )
 $$;
 
 CREATE FUNCTION milepost.want_segments(processor text, version integer, operator text, ids integer[], claim_seconds double precision) RETURNS TABLE(id integer, mask integer, epoch bigint, is_claimed boolean, owner text)

@@ -113,7 +113,7 @@ def test_of_two_drivers_that_begin_at_once_one_makes_the_staging(
     ("columns", "column", "wanted", "found"),
     [
         ("customer text primary key, total text, orders bigint", "total", "bigint", "text"),
-        ("customer text primary key, total bigint", "orders", "bigint", None),
+        ("customer text primary key, total bigint, sum bigint", "sum", None, "bigint"),
         (
             "customer text primary key, total bigint, orders bigint, region text not null",
             "region",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from milepost import Append, Files, ToLog, ToQueue, Upsert
+from milepost import Append, Files, History, ToLog, ToQueue, Upsert
 from milepost.pipeline.sinks import Sink, TableName
 
 
@@ -17,6 +17,17 @@ from milepost.pipeline.sinks import Sink, TableName
         (lambda: Upsert("t", key="day"), r"expected a list, \['day'\]"),
         (lambda: Upsert("t", key=["day"], add="total"), r"expected a list, \['total'\]"),
         (lambda: Upsert("t", key=["day"], set=["n"], add=["n"]), "names n twice"),
+        (lambda: Upsert("t", key=["day"], delete="day"), "names day twice"),
+        (lambda: Upsert("t", key=["day"], add=["n"], delete="gone"), "either add or delete"),
+        (lambda: History("t", key=[], at="at"), "needs a key"),
+        (lambda: History("t", key="id", at="at"), r"expected a list, \['id'\]"),
+        (lambda: History("t", key=["id"], at=""), "needs at"),
+        (lambda: History("t", key=["id"], at="id"), "names id twice"),
+        (lambda: History("t", key=["id"], at="at", delete="at"), "names at twice"),
+        (
+            lambda: History("t", key=["valid_to"], at="at"),
+            "valid_to is a column that History makes",
+        ),
         (lambda: Append("a.b.c"), "expected table or schema.table"),
         (lambda: Append(".c"), "expected table or schema.table"),
         (lambda: Append(""), "expected table or schema.table"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from milepost.pipeline.frames import is_unreadable_file, range_frame
 from milepost.pipeline.names import TURNS
 from milepost.pipeline.run.report import REPORT_SECONDS
-from milepost.pipeline.sinks import ToLog, ToQueue
+from milepost.pipeline.sinks import ORDERED_SINKS
 
 if TYPE_CHECKING:
     from milepost.db import Connection
@@ -55,9 +55,10 @@ class RangeLoop:
                 self._merge(staged.popleft())
 
     def output(self, range_: Range, *, in_python: bool = False) -> RangeFrame:
-        """Items are made in the order of the messages, which only Python's tasks keep."""
+        """Items and versions are made in the order of the messages, which only Python's tasks
+        keep."""
         definition = self.setup.definition
-        is_ordered = isinstance(definition.options.sink, ToLog | ToQueue)
+        is_ordered = isinstance(definition.options.sink, ORDERED_SINKS)
         messages = range_frame(
             self.setup.spark,
             self.planner,

@@ -6,12 +6,24 @@ version's table and then swap the view.
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import psycopg
+from psycopg import errors as pg
+
 from milepost import db
-from milepost.errors import PipelineError, TargetMismatch, TargetTaken
+from milepost.errors import (
+    NotPermitted,
+    PipelineError,
+    TargetMismatch,
+    TargetNotChanged,
+    TargetTaken,
+)
+from milepost.pipeline.write.evolution import Changes, Existing, Misfit, changes_for
 
 if TYPE_CHECKING:
     from milepost.checkpoints import CheckpointKey
@@ -19,6 +31,11 @@ if TYPE_CHECKING:
     from milepost.pipeline.sinks import TableName
     from milepost.pipeline.write.column_types import Column
 
+MOST_TRIES = 60
+LET_PASS_SECONDS = 1.0
+log = logging.getLogger("milepost.pipelines")
+# Why the server refuses to change a table. Its own message says what else uses it.
+_REFUSALS = (pg.DependentObjectsStillExist, pg.FeatureNotSupported, NotPermitted)
 _KINDS = {
     "r": "a table",
     "p": "a partitioned table",
@@ -28,6 +45,13 @@ _KINDS = {
     "S": "a sequence",
     "c": "a type",
 }
+
+
+class _ReadMeanwhile(Exception):
+    """The table was not locked in time."""
+
+    def __init__(self, changes: Changes) -> None:
+        self.changes = changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,57 +65,101 @@ class Target:
     view: str
     table: str
     shown: str | None  # the table that the view shows; None if there is no view yet
+    most_tries: int = MOST_TRIES  # to lock a table that must change
+    let_pass_seconds: float = LET_PASS_SECONDS  # how long others may lock it before the next
 
     @property
     def qualified(self) -> str:
         """For a regclass parameter."""
         return ".".join('"' + name.replace('"', '""') + '"' for name in (self.schema, self.table))
 
-    def prepare(self, columns: Sequence[Column], key: Sequence[str]) -> None:
+    def prepare(
+        self, columns: Sequence[Column], key: Sequence[str], *, is_history: bool = False
+    ) -> None:
         """Afterwards the table exists with these columns, or nothing has changed. The view is made
-        for the active version only. For other versions a rebuild swaps it."""
-        view = {"target_schema": self.schema, "view_name": self.view}
-        with self.conn.transaction():
-            self._ask("target_lock", **view)
-            if rows := self._ask("target_columns", **self._table):
-                self._check_columns(columns, rows)
-                self._check_key(key)
+        for the active version only. For other versions a rebuild swaps it. Waits for transactions
+        that read a table that must change, and lets other readers pass meanwhile."""
+        for attempt in range(1, self.most_tries + 1):
+            try:
+                with self.conn.transaction():
+                    self._prepare(columns, key, is_history=is_history)
+            except _ReadMeanwhile as waited:
+                if attempt == self.most_tries:
+                    raise self._not_changed(
+                        waited.changes, "a transaction that reads it, or a backup, does not end"
+                    ) from waited.__cause__
+                time.sleep(self.let_pass_seconds)
             else:
-                names, types = [c.name for c in columns], [c.type for c in columns]
-                created = {"columns": names, "types": types, "key_columns": list(key)}
-                self._ask("create_target", **self._table, **created)
-            if self.shown is None and self._is_active():
-                self._ask("show_target", **view, table_name=self.table)
+                return
+
+    def _prepare(self, columns: Sequence[Column], key: Sequence[str], *, is_history: bool) -> None:
+        self._ask("target_lock", target_schema=self.schema, view_name=self.view)
+        if rows := self._ask("target_columns", **self._table):
+            changes = self._changes(columns, [Existing(*row) for row in rows], key)
+            self._check_key(key)
+            if changes:
+                self._change(changes)
+        else:
+            names, types = [c.name for c in columns], [c.type for c in columns]
+            created = {"columns": names, "types": types, "key_columns": list(key)}
+            self._ask("create_target", **self._table, **created)
+            if is_history:
+                self._ask("mark_history", **self._table)
+        if self.shown is None and self._is_active():
+            self._ask("show_target", **self._table, view_name=self.view)
 
     def _is_active(self) -> bool:
         key = self.pipeline
         rows = self._ask("pipeline_is_active", pipeline=key.processor, version=key.version)
         return any(is_active for (is_active,) in rows)
 
-    def _check_columns(
-        self, columns: Sequence[Column], found: Sequence[tuple[str, str, bool]]
-    ) -> None:
-        """Name the first column that does not fit. The table may have other columns if they are
-        optional."""
-        types = {name: type_ for name, type_, _ in found}
-        for column in columns:
-            if types.get(column.name) != column.type:
-                raise self._mismatch(column.name, column.type, types.get(column.name))
-        given = {column.name for column in columns}
-        for name, type_, is_required in found:
-            if is_required and name not in given:
-                raise self._mismatch(name, None, f"{type_} not null")
+    def _changes(
+        self, columns: Sequence[Column], existing: Sequence[Existing], key: Sequence[str]
+    ) -> Changes:
+        """Names the first column that does not fit."""
+        changes = changes_for(columns, existing, fixed=key)
+        if not isinstance(changes, Misfit):
+            return changes
+        raise TargetMismatch(
+            self.pipeline.processor,
+            self._name,
+            changes.column,
+            changes.wanted,
+            found=changes.found,
+            renamed=changes.renamed,
+        )
 
-    def _mismatch(self, column: str, wanted: str | None, found: str | None) -> TargetMismatch:
-        table = f"{self.schema}.{self.table}"
-        return TargetMismatch(self.pipeline.processor, table, column, wanted, found=found)
+    def _change(self, changes: Changes) -> None:
+        self._is_active()  # its lock: no swap changes meanwhile what the view shows
+        try:
+            self._ask(
+                "evolve_target",
+                **self._table,
+                view_name=self.view,
+                added_columns=[column.name for column in changes.added],
+                added_types=[column.type for column in changes.added],
+                widened_columns=[column.name for column in changes.widened],
+                widened_types=[column.type for column in changes.widened],
+            )
+        except pg.LockNotAvailable as error:
+            raise _ReadMeanwhile(changes) from error
+        except _REFUSALS as error:
+            raise self._not_changed(changes, _reason(error)) from error
+        log.info("pipeline=%s table=%s gets=%s", self.pipeline.processor, self._name, changes)
+
+    def _not_changed(self, changes: Changes, reason: str) -> TargetNotChanged:
+        return TargetNotChanged(self.pipeline.processor, self._name, str(changes), reason)
+
+    @property
+    def _name(self) -> str:
+        return f"{self.schema}.{self.table}"
 
     def _check_key(self, key: Sequence[str]) -> None:
         if not key or self._ask("target_has_key", **self._table, key_columns=sorted(key))[0][0]:
             return
         raise PipelineError(
             self.pipeline.processor,
-            f"the table {self.schema}.{self.table} has no unique index on ({', '.join(key)}), "
+            f"the table {self._name} has no unique index on ({', '.join(key)}), "
             "which its key needs. Nothing was written. Make one, or raise the pipeline's version: "
             "a new version gets a new table.",
         )
@@ -128,3 +196,10 @@ def find_target(
         table=table,
         shown=shown,
     )
+
+
+def _reason(error: psycopg.Error | NotPermitted) -> str:
+    if isinstance(error, NotPermitted):
+        return f"its role may not change it ({error.what})"
+    said = [error.diag.message_primary, error.diag.message_detail]
+    return f"the server refused it ({'; '.join(words for words in said if words)})"

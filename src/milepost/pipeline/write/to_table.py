@@ -1,21 +1,23 @@
-"""The sinks Append and Upsert: rows go into the table of a version."""
+"""The sinks that are tables: rows go into the table of a version."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg import errors as pg
 
 from milepost import db
 from milepost.errors import InvalidOutput
-from milepost.pipeline.sinks import TableName, TableSink, Upsert
-from milepost.pipeline.write.merge import Merge
+from milepost.pipeline.sinks import Append, History, TableName, TableSink, Upsert
+from milepost.pipeline.write.merge import Merge, Plan, by_names, named, names_of
 from milepost.pipeline.write.presum import Sums
 from milepost.pipeline.write.spark_sums import spark_sums
 from milepost.pipeline.write.target import find_target
+from milepost.pipeline.write.to_history import history_plan
 
 if TYPE_CHECKING:
     from milepost.checkpoints import CheckpointKey
@@ -32,37 +34,44 @@ def table_merge(
     schema: str,
 ) -> Merge:
     """Makes the target, or checks it against the columns."""
-    upsert = sink if isinstance(sink, Upsert) else None
-    shares = {} if upsert is None else upsert_shares(pipeline.processor, upsert, columns)
+    # What does not fit the sink is refused before the target is made.
+    if isinstance(sink, Append):
+        plan = Plan(Merge("merge_append", named("", columns), columns), columns)
+    elif isinstance(sink, History):
+        plan = history_plan(pipeline.processor, sink, columns)
+    else:
+        plan = _upsert_plan(pipeline.processor, sink, columns, schema)
     target = find_target(conn, pipeline, TableName.parse(sink.table), schema)
-    target.prepare(columns, () if upsert is None else upsert.key)
-    parameters: dict[str, Any] = {"target": target.qualified}
-    if upsert is None:
-        parameters |= {"columns": _names(columns), "types": [column.type for column in columns]}
-        return Merge("merge_append", parameters, columns)
-    for share, found in shares.items():
-        parameters[f"{share}_columns"] = _names(found)
-        parameters[f"{share}_types"] = [column.type for column in found]
-    staged = [column for found in shares.values() for column in found]
-    explain = partial(_explain, pipeline.processor, schema, list(upsert.key))
-    if shares["set"]:  # a key that comes twice must be refused
-        return Merge("merge_upsert", parameters, staged, explain)
-    sums = Sums(tuple(_names(shares["key"])), tuple(_names(shares["add"])))
-    in_spark = spark_sums(shares["key"], shares["add"])
-    return Merge("merge_upsert", parameters, staged, explain, sums=sums, spark_sums=in_spark)
+    target.prepare(plan.stored, plan.key, is_history=isinstance(sink, History))
+    parameters = {"target": target.qualified, **plan.merge.parameters}
+    return replace(plan.merge, parameters=parameters)
+
+
+def _upsert_plan(pipeline: str, sink: Upsert, columns: Sequence[Column], schema: str) -> Plan:
+    shares = upsert_shares(pipeline, sink, columns)
+    key, set_, add = shares["key"], shares["set"], shares["add"]
+    stored = [column for column in columns if column.name != sink.delete]
+    parameters = {**named("key", key), **named("set", set_)}
+    explain = partial(_explain, pipeline, schema, list(sink.key))
+    if sink.delete is not None:
+        deleting = {**parameters, "delete_column": sink.delete}
+        merge = Merge("merge_upsert_or_delete", deleting, columns, explain)
+        return Plan(merge, stored, sink.key)
+    merge = Merge("merge_upsert", {**parameters, **named("add", add)}, [*key, *set_, *add], explain)
+    if set_:  # a key that comes twice must be refused
+        return Plan(merge, stored, sink.key)
+    sums = Sums(tuple(names_of(key)), tuple(names_of(add)))
+    return Plan(replace(merge, sums=sums, spark_sums=spark_sums(key, add)), stored, sink.key)
 
 
 def upsert_shares(
     pipeline: str, sink: Upsert, columns: Sequence[Column]
 ) -> dict[str, list[Column]]:
     """The columns of the key, those to set and those to add. Refuses columns that are missing,
-    unused, or cannot be added."""
-    by_name = {column.name: column for column in columns}
-    others = [name for name in by_name if name not in (*sink.key, *sink.add)]
+    unused, or cannot be added, and a deletion that is not boolean."""
+    by_name = by_names(pipeline, columns, (*sink.key, *(sink.set or ()), *sink.add), sink.delete)
+    others = [name for name in by_name if name not in (*sink.key, *sink.add, sink.delete)]
     chosen = others if sink.set is None else list(sink.set)
-    for name in (*sink.key, *chosen, *sink.add):
-        if name not in by_name:
-            raise InvalidOutput(pipeline, name, "is missing: the sink names it.")
     if left := [name for name in others if name not in chosen]:
         raise InvalidOutput(
             pipeline, left[0], "is not in the sink's key, set or add. Drop it, or name it there."
@@ -94,9 +103,5 @@ def _explain(
         pipeline,
         None,
         f"has more than one row with the key ({', '.join(key)}) = {values} in one batch, and "
-        "columns to set: it is not clear which row to use. Group by the key.",
+        "columns to set or a deletion: it is not clear which row to use. Group by the key.",
     )
-
-
-def _names(columns: Sequence[Column]) -> list[str]:
-    return [column.name for column in columns]

@@ -1,0 +1,1 @@
+select {schema}.mark_history(%(target_schema)s, %(table_name)s)
