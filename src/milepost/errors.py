@@ -1129,6 +1129,52 @@ class InvalidOutput(_OfPipeline):
         return "its output" if self.column is None else f"the column {self.column!r} of its output"
 
 
+class BadMessage(_OfPipeline):
+    """A message makes every batch fail that contains it (`on_failure="stop"`)."""
+
+    position: str
+    topic: str
+    type: str
+    key: str | None
+    cause: str
+    template = """the message at {position} (topic {topic!r}, type {type!r}, {_key}) makes its batch
+        fail: {cause}. It failed twice by itself, and what comes before it is written: the
+        checkpoint is before this message. Fix the function and start again, or let such messages
+        be set aside as dead letters: on_failure='skip'"""
+
+    @property
+    def _key(self) -> str:
+        return "without a key" if self.key is None else f"key {self.key!r}"
+
+
+class InvalidExpectation(_OfPipeline):
+    """An expectation is not a condition over the columns of the output."""
+
+    expectation: str
+    condition: str
+    reason: str
+    template = """its expectation {expectation!r}, which is ({condition}), is not a condition that
+        each row of its output has: {reason}. Nothing was written. Correct it in expect."""
+
+
+class ExpectationViolated(_OfPipeline):
+    """Rows of the output violate an expectation (`on_violation="fail"`)."""
+
+    expectation: str
+    condition: str
+    violated: int
+    rows: int
+    example: str | None
+    template = """{violated} of {rows} rows of a batch violate its expectation {expectation!r},
+        which is ({condition}){_example}. Nothing of the batch was written, and the checkpoint is
+        before it. Correct the function or the expectation, or choose on_violation='drop' or
+        'set_aside'."""
+
+    @property
+    def _example(self) -> str:
+        return "" if self.example is None else f", for example {self.example}"
+
+
 class TargetMismatch(_OfPipeline):
     """The target table exists, with other columns than the pipeline's."""
 

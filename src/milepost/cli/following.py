@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -43,7 +43,15 @@ def print_versions(name: str, found: Sequence[Status], *, as_json: bool) -> None
         return
     for document in documents:
         typer.echo(f"{name} version {document['version']}")
+        for expectation in document.get("expectations") or []:
+            document[f"expectation {expectation['name']!r}"] = counted(expectation)
+        document.pop("expectations", None)
         print_facts(document, indent="  ")
+
+
+def counted(expectation: Mapping[str, Any]) -> str:
+    """How many rows have passed and violated an expectation of a pipeline."""
+    return f"{expectation['passed']:,} passed, {expectation['violated']:,} violated"
 
 
 def shown(position: Position | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from milepost import db
 from milepost.checkpoints import CheckpointKey
@@ -45,6 +45,9 @@ class PipelineStatus:
     built_at: datetime | None
     updated_at: datetime | None
     silent_seconds: float  # since it last reported
+    dead_letters: int = 0
+    expectations: list[dict[str, Any]] | None = None  # how many rows have passed and violated each
+    rejected: str | None = None  # the view of the rows that were set aside
 
     @property
     def checkpoint(self) -> Position | None:

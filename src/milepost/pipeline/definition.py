@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
 
 from milepost.checkpoints import CheckpointKey
 from milepost.log import Selection, Start
-from milepost.pipeline.names import wanted_columns
+from milepost.pipeline.expectations import Expectations, OnViolation
+from milepost.pipeline.names import REJECTED, wanted_columns
 from milepost.pipeline.sinks import (
     LONGEST_NAME_BYTES,
     Files,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from milepost.runtime import Until
 
 OutputMode: TypeAlias = Literal["update", "append"]
+OnFailure: TypeAlias = Literal["stop", "skip"]
 Function: TypeAlias = "Callable[[DataFrame], DataFrame]"
 AVAILABLE_NOW = "available_now"
 EAGER = "0 seconds"  # one batch after the other, without a pause
@@ -46,6 +48,9 @@ class Options(TypedDict, total=False):
     partitions: int | None
     start_from: Start
     checkpoint_dir: str | None
+    on_failure: OnFailure
+    expect: Mapping[str, str] | None
+    on_violation: OnViolation
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,9 @@ class PipelineOptions:
     partitions: int | None = None
     start_from: Start = "beginning"
     checkpoint_dir: str | None = None
+    on_failure: OnFailure = "stop"  # what happens to a message that makes its batch fail
+    expect: Mapping[str, str] | None = None  # of each row of the output: conditions by name
+    on_violation: OnViolation = "fail"
     code_version: int | None = None  # the code's, if `version` is a table's; see as_built
 
     def __post_init__(self) -> None:
@@ -82,15 +90,44 @@ class PipelineOptions:
             if names is not None and not (names and all(names)):
                 raise ValueError(f"{option} is {names!r}: expected a list of names, or None.")
         wanted_columns(self.columns)  # refuses others
-        self._check_table()
+        for reason in self._contradictions():
+            raise ValueError(f"Pipeline {self.name!r}: {reason}")
+        self._check_tables()
 
-    def _check_table(self) -> None:
-        name = "" if self.table is None else self.table.versioned(self.version)
-        if len(name.encode()) > LONGEST_NAME_BYTES:
-            raise ValueError(
-                f"The table {name!r} of pipeline {self.name!r} has a name of more than "
-                f"{LONGEST_NAME_BYTES} bytes: choose a shorter one."
+    def _contradictions(self) -> Iterator[str]:
+        """Options that do not go together, and what to do."""
+        if self.on_failure not in ("stop", "skip"):
+            yield f"on_failure is {self.on_failure!r}: expected stop or skip."
+        if self.on_failure == "skip" and self.keeps_state:
+            what = "stateful=True" if self.stateful else "Files"
+            yield (
+                f"on_failure='skip' cannot be used with {what}: Spark decides what a batch is, and "
+                "no message can be left out of it. Leave on_failure at 'stop', and let the "
+                "function filter out what it cannot handle."
             )
+        expectations = self.expectations  # refuses what cannot be expected
+        if expectations is None and self.on_violation != "fail":
+            yield f"on_violation is {self.on_violation!r}, but nothing is expected: pass expect."
+        if expectations is not None and isinstance(self.sink, Files):
+            yield (
+                "expect cannot be used with Files, which Spark writes itself: rows are counted and "
+                "set aside in the transaction of a sink in PostgreSQL. Filter them in the function."
+            )
+
+    def _check_tables(self) -> None:
+        for name in self._tables():
+            if len(name.encode()) > LONGEST_NAME_BYTES:
+                raise ValueError(
+                    f"The table {name!r} of pipeline {self.name!r} has a name of more than "
+                    f"{LONGEST_NAME_BYTES} bytes: choose a shorter one."
+                )
+
+    def _tables(self) -> Iterator[str]:
+        if self.table is None:
+            return
+        yield self.table.versioned(self.version)
+        if self.on_violation == "set_aside":
+            yield self.table.beside(REJECTED).versioned(self.version)
 
     def as_built(self, version: int) -> PipelineOptions:
         """For one version of the table. Its number may differ from the code's: a rebuild makes
@@ -120,6 +157,10 @@ class PipelineOptions:
         """The name of the target. None for sinks that are not a table."""
         sink = self.sink
         return TableName.parse(sink.table) if isinstance(sink, TableSink) else None
+
+    @property
+    def expectations(self) -> Expectations | None:
+        return None if self.expect is None else Expectations(self.expect, self.on_violation)
 
     def ends(self, until: Until) -> bool:
         """Whether the run ends when it has caught up."""

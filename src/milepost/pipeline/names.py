@@ -1,4 +1,5 @@
-"""The names of a message's columns in Spark, and of a pipeline's staging tables. Pure."""
+"""The names of a message's columns in Spark, and of the tables that a pipeline has for itself.
+Pure."""
 
 from __future__ import annotations
 
@@ -24,6 +25,7 @@ CONTENT = "content"
 
 _TURN_SUFFIXES = ("", "_b")
 TURNS = len(_TURN_SUFFIXES)
+REJECTED = "__rejected"  # the end of the name of the table of rows that were set aside
 
 
 def wanted_columns(names: Sequence[str] | None) -> tuple[str, ...]:
@@ -47,6 +49,15 @@ def stored_columns(wanted: Sequence[str]) -> tuple[str, ...]:
 def staging_name(pipeline: str, version: int, turn: int = 0) -> str:
     """Readable, and never longer than PostgreSQL's 63 bytes. There is a table for each turn: one is
     merged while rows are copied into the other."""
+    return f"staging_{_readable(pipeline)}_v{version}{_TURN_SUFFIXES[turn]}"
+
+
+def rejected_name(pipeline: str) -> str:
+    """Of the rows that were set aside, for a pipeline without a table of its own."""
+    return f"rejected_{_readable(pipeline)}"
+
+
+def _readable(pipeline: str) -> str:
     readable = re.sub(r"[^a-z0-9]+", "_", pipeline.lower())[:32]
     digest = hashlib.sha256(pipeline.encode()).hexdigest()[:8]
-    return f"staging_{readable}_{digest}_v{version}{_TURN_SUFFIXES[turn]}"
+    return f"{readable}_{digest}"

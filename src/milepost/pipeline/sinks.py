@@ -31,6 +31,10 @@ class TableName:
     def versioned(self, version: int) -> str:
         return f"{self.name}__v{version}"
 
+    def beside(self, suffix: str) -> TableName:
+        """Another one in the same schema."""
+        return TableName(self.schema, f"{self.name}{suffix}")
+
 
 @dataclass(frozen=True, slots=True)
 class Upsert:

@@ -15,6 +15,7 @@ from milepost.processors.self_checkpointing.fenced_upsert import FencedUpsert
 from milepost.processors.self_checkpointing.file_store import FileStore
 from milepost.processors.self_checkpointing.snapshot import Snapshot
 from milepost.processors.session import ProcessorSession
+from milepost.processors.set_aside.dead_letters import put as put_letter
 from milepost.processors.standby import Standby
 from milepost.processors.status import ProcessorStatus
 from milepost.processors.turn import Turns
@@ -47,6 +48,7 @@ __all__ = [
     "Turns",
     "is_past",
     "on",
+    "put_letter",
     "standings",
     "thread_leases",
     "unclaimed",

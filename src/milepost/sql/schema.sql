@@ -1157,15 +1157,49 @@ begin
   if going.target_table is not null then
     execute format('drop table if exists %I.%I', going.target_schema, going.target_table);
   end if;
+  perform "milepost".drop_rejected(
+    coalesce(going.target_schema, '"milepost"'::regnamespace::text), going.rejected,
+    drop_pipeline.version
+  );
   -- There may be several: a batch is staged while the previous one is merged.
   execute format(
     'drop table if exists "milepost".%I, "milepost".%I', staging, staging || '_b'
   );
   delete from "milepost".checkpoints as c
   where c.processor = drop_pipeline.pipeline and c.version = drop_pipeline.version and c.segment = 0;
+  delete from "milepost".dead_letters as d
+  where d.processor = drop_pipeline.pipeline and d.version = drop_pipeline.version;
+  delete from "milepost".pipeline_expectations as e
+  where e.pipeline = drop_pipeline.pipeline and e.version = drop_pipeline.version;
   delete from "milepost".pipelines as p
   where p.name = drop_pipeline.pipeline and p.version = drop_pipeline.version;
   return 'dropped';
+end;
+$$;
+
+CREATE FUNCTION milepost.drop_rejected(target_schema text, rejected text, version integer) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+declare
+  old regclass;
+begin
+  if rejected is not null then
+    old := to_regclass(format('%I.%I', target_schema, rejected || '__v' || version));
+  end if;
+  if old is null then
+    return;
+  end if;
+  if exists (
+    select from pg_depend as d
+    join pg_rewrite as rule on rule.oid = d.objid
+    where d.classid = 'pg_rewrite'::regclass
+      and d.refclassid = 'pg_class'::regclass
+      and d.refobjid = old
+      and rule.ev_class = to_regclass(format('%I.%I', target_schema, rejected))
+  ) then
+    execute format('drop view %I.%I', target_schema, rejected);
+  end if;
+  execute format('drop table %s', old);
 end;
 $$;
 
@@ -4726,6 +4760,27 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.show_rejected(pipeline text, version integer, target_schema text, view_name text, table_name text) RETURNS void
+    LANGUAGE plpgsql
+    SET lock_timeout TO '2s'
+    AS $$
+#variable_conflict use_column
+begin
+  -- Locked, so that no swap happens meanwhile.
+  perform from "milepost".pipelines as p
+  where p.name = show_rejected.pipeline and p.version = show_rejected.version and p.is_active
+  for update;
+  if found then
+    perform "milepost".show_target(
+      show_rejected.target_schema, show_rejected.view_name, show_rejected.table_name
+    );
+  end if;
+exception
+  when lock_not_available then
+    null;
+end;
+$$;
+
 CREATE FUNCTION milepost.show_target(target_schema text, view_name text, table_name text) RETURNS void
     LANGUAGE plpgsql
     AS $_$
@@ -4749,6 +4804,78 @@ begin
       execute 'create ' || view_is;
   end;
   perform "milepost".restore_view(settings);
+end;
+$_$;
+
+CREATE FUNCTION milepost.sift_staged(pipeline text, version integer, staging text, attempts bigint[], total bigint, expectations text[], on_violation text, rejected regclass, columns text[], types text[], key_columns text[], after milepost."position", last milepost."position") RETURNS TABLE(expectation text, violated bigint, example text)
+    LANGUAGE plpgsql
+    AS $_$
+#variable_conflict use_column
+declare
+  violating constant text := format(
+    'from "milepost".%I as s where s._attempt = any($1) and s._violated <> 0', staging
+  );
+  key_list constant text := (
+    select string_agg(format('s.%I', c), ', ' order by n)
+    from unnest(key_columns) with ordinality as x (c, n)
+  );
+  output constant text := (
+    select string_agg(format('s.%I::%s as %1$I', c, t), ', ' order by n)
+    from unnest(columns, types) with ordinality as x (c, t, n)
+  );
+  found_any boolean := false;
+begin
+  for expectation, violated, example in execute
+    -- Few combinations of violations occur, so the rows are read once.
+    format(
+      'with masks as materialized (
+        select s._violated as mask, count(*) as number, %s as example %s group by s._violated
+      )
+      select e.name, coalesce(sum(m.number), 0)::bigint, min(m.example)
+      from unnest($2) with ordinality as e (name, n)
+      left join masks as m on (m.mask >> (e.n - 1)::integer) & 1 = 1
+      group by e.name, e.n
+      order by e.n',
+      coalesce(format('left(min(row(%s)::text), 200)', key_list), 'null::text'), violating
+    )
+    using attempts, expectations
+  loop
+    found_any := found_any or violated > 0;
+    insert into "milepost".pipeline_expectations as x (pipeline, version, expectation, passed, violated)
+    values (
+      sift_staged.pipeline, sift_staged.version, sift_staged.expectation,
+      sift_staged.total - sift_staged.violated, sift_staged.violated
+    )
+    on conflict on constraint pipeline_expectations_pkey do update
+    set passed = x.passed + excluded.passed, violated = x.violated + excluded.violated;
+    return next;
+  end loop;
+  if not found_any or on_violation = 'fail' then
+    return;
+  end if;
+  if on_violation = 'set_aside' then
+    execute format(
+      'insert into %s (
+        rejected_at, expectations, data, after_transaction_id, after_position, last_transaction_id,
+        last_position
+      )
+      select
+        clock_timestamp(),
+        array(
+          select e.name from unnest($2) with ordinality as e (name, n)
+          where (s._violated >> (e.n - 1)::integer) & 1 = 1
+          order by e.n
+        ),
+        (select to_jsonb(o.*) from (select %s) as o), $3, $4, $5, $6
+      %s',
+      rejected, output, violating
+    )
+    using attempts, expectations, (sift_staged.after).transaction_id, (sift_staged.after).position,
+      (sift_staged.last).transaction_id, (sift_staged.last).position;
+  end if;
+  execute format(
+    'delete from "milepost".%I as s where s._attempt = any($1) and s._violated <> 0', staging
+  ) using attempts;
 end;
 $_$;
 
@@ -5891,6 +6018,15 @@ ALTER TABLE milepost.parked_keys ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTIT
     CACHE 1
 );
 
+CREATE TABLE milepost.pipeline_expectations (
+    pipeline text NOT NULL,
+    version integer NOT NULL,
+    expectation text NOT NULL,
+    passed bigint NOT NULL,
+    violated bigint NOT NULL
+)
+WITH (fillfactor='50');
+
 CREATE TABLE milepost.pipelines (
     name text NOT NULL,
     version integer NOT NULL,
@@ -5918,6 +6054,7 @@ CREATE TABLE milepost.pipelines (
     last_error_at timestamp with time zone,
     started_at timestamp with time zone,
     reported_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    rejected text,
     CONSTRAINT pipelines_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 255)))
 )
 WITH (fillfactor='50');
@@ -6046,6 +6183,9 @@ ALTER TABLE ONLY milepost.parked_keys
 
 ALTER TABLE ONLY milepost.parked_keys
     ADD CONSTRAINT parked_keys_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY milepost.pipeline_expectations
+    ADD CONSTRAINT pipeline_expectations_pkey PRIMARY KEY (pipeline, version, expectation);
 
 ALTER TABLE ONLY milepost.pipelines
     ADD CONSTRAINT pipelines_pkey PRIMARY KEY (name, version);

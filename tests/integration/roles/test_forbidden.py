@@ -93,7 +93,7 @@ FORBIDDEN: dict[Activity, tuple[str, ...]] = {
         "select milepost.set_upkeep('c', '1 day')",
     ),
     "pipeline": (
-        APPEND, PUT, TAKE, PAUSE[0], *POLICY, LETTERS, CONTENT, RESET,
+        APPEND, PUT, TAKE, PAUSE[0], *POLICY, CONTENT, RESET,
         "select last_error from milepost.processors", "delete from milepost.segments",
     ),
     "archive": (

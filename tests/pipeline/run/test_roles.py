@@ -13,6 +13,7 @@ from milepost import Append, Milepost, RecordedMessage, ToLog, ToQueue, Upsert
 from milepost.db import Connection
 from milepost.errors import NotPermitted
 from milepost.pipeline import admin
+from milepost.processors.set_aside import dead_letters
 from tests.pipeline.engine.spark_runner import spark_runner
 from tests.pipeline.rebuilding import rebuild_of
 from tests.pipeline.running import (
@@ -30,6 +31,7 @@ from tests.roles import Roles, role_of, roles_in
 pytestmark = pytest.mark.usefixtures("spark_directory")
 append_order = pytest.mark.parametrize("order", ["append"])
 CUSTOMERS = "select customer, total, orders from reports.customers order by customer"
+NUL = """select milepost.append('OrderPlaced', '{"customer": "\\u0000", "total": 1}'::json)"""
 SINK = Upsert("reports.customers", key=["customer"], add=["total", "orders"])
 
 
@@ -90,6 +92,42 @@ def test_a_pipeline_into_the_log_and_the_queue_has_those_activities_too(
     assert rows(mp, "select count(*) from milepost.messages where topic = 'out'") == [(20,)]
     assert rows(mp, "select count(*) from milepost.jobs where channel = 'jobs'") == [(20,)]
     assert rows(mp, "select count(*) from reports.orders") == [(20,)]
+
+
+@append_order
+def test_a_pipeline_sets_messages_and_rows_aside(
+    url_of_pipeline: str, roles: Roles, mp: Milepost, spark: SparkSession
+) -> None:
+    application = Milepost(url_of_pipeline)
+    pipeline = application.pipeline(
+        "orders",
+        sink=Append("reports.orders"),
+        on_failure="skip",
+        expect={"total is small": "total < 19"},
+        on_violation="set_aside",
+    )(parsed)
+    place(mp, 0, 20)
+    with mp.connect() as conn:
+        conn.execute(NUL)  # Python refuses to append it
+    catch_up(pipeline, spark)
+    operator = Milepost(roles.make("operate"))
+    with operator.connect() as conn:
+        (letter,) = dead_letters.list_dead_letters(conn, "milepost", "orders")
+        dead_letters.request_retry(conn, "milepost", [letter.id])
+    catch_up(pipeline, spark)
+    with operator.connect() as conn:
+        (letter,) = dead_letters.list_dead_letters(conn, "milepost", "orders")
+    assert letter.attempts == 3
+    assert rows(mp, "select data ->> 'total' from reports.orders__rejected") == [("19",)]
+    with Milepost(roles.make("metrics")).connect() as conn:
+        (status,) = admin.list_pipelines(conn, "milepost")
+    assert (status.dead_letters, status.expectations) == (
+        1,
+        [{"name": "total is small", "passed": 19, "violated": 1}],
+    )
+    assert rebuild_of(pipeline, spark).run().version == 2
+    with application.connect() as conn:
+        admin.drop(conn, "milepost", "orders", 1)
 
 
 @append_order

@@ -147,29 +147,28 @@ def test_a_machine_that_is_too_busy_to_start_python_is_waited_for(
     mp: Milepost, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However often: nothing is wrong with the pipeline, and nobody has to restart it."""
-    stage, late, seen = Staging.stage, 7, []
+    stage, write, late = Staging.stage, PipelineStatus.write, 7
+    states: list[str] = []
+    errors: list[str | None] = []
 
     def slow(*arguments: Any) -> Any:
-        if len(seen) < late:
-            seen.append(rows(mp, "select state, last_error from milepost.pipelines"))
-            raise RuntimeError(
-                "org.apache.spark.SparkException: Python worker failed to connect back."
-            )
+        if states.count("waiting") < late:
+            raise RuntimeError("SparkException: Python worker failed to connect back.")
         return stage(*arguments)
 
+    def noted(self: PipelineStatus, conn: Connection, error: str | None = None) -> None:
+        states.append(self.state)
+        errors.append(error)
+        write(self, conn, error)
+
     monkeypatch.setattr(Staging, "stage", slow)
+    monkeypatch.setattr(PipelineStatus, "write", noted)
     place(mp, 0, 10)
     runner = runner_of(mp.pipeline("customers", sink=SINK)(per_customer), spark)
     runner._backoff = Backoff(Retry(first_seconds=0.01, longest_seconds=0.01))
-    states: list[str] = []
-    write = PipelineStatus.write
-    monkeypatch.setattr(
-        PipelineStatus, "write", lambda self, *a: (states.append(self.state), write(self, *a))
-    )
     runner.run("caught_up")
     assert rows(mp, CUSTOMERS) == expected_per_customer(10)
-    assert states.count("waiting") == late
-    assert "too busy" in str(seen[-1])
+    assert "too busy" in str(errors[states.index("waiting")])
 
 
 @pytest.mark.timeout(400)

@@ -26,6 +26,25 @@ from milepost.runtime import Until
         ({"trigger": "now and then"}, "trigger is 'now and then': expected an interval"),
         ({"trigger": "10"}, "expected an interval"),
         ({"trigger": "1 month"}, "expected an interval"),
+        ({"on_failure": "ignore"}, "on_failure is 'ignore': expected stop or skip"),
+        ({"on_failure": "skip", "stateful": True}, "cannot be used with stateful=True"),
+        ({"on_failure": "skip", "sink": Files("out")}, "cannot be used with Files"),
+        ({"expect": {}}, "expected 1 to 62 conditions by name"),
+        ({"expect": "total > 0"}, "expected 1 to 62 conditions by name"),
+        ({"expect": {f"e{n}": "n > 0" for n in range(63)}}, "expected 1 to 62"),
+        ({"expect": {"": "n > 0"}}, "1 to 255 characters"),
+        ({"expect": {"positive": " "}}, "'positive' is ' ': expected a condition in SQL"),
+        ({"expect": {"p": "n > 0"}, "on_violation": "warn"}, "expected one of fail, drop, set_as"),
+        ({"expect": {"p": "n > 0"}, "sink": Files("out")}, "expect cannot be used with Files"),
+        ({"on_violation": "drop"}, "nothing is expected: pass expect"),
+        (
+            {
+                "expect": {"p": "n > 0"},
+                "on_violation": "set_aside",
+                "sink": Append("t" * 50),
+            },
+            "t__rejected__v1' .* shorter",
+        ),
     ],
 )
 def test_options_that_mean_nothing_are_refused(options: dict[str, Any], words: str) -> None:

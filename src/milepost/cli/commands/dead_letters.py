@@ -1,4 +1,4 @@
-"""`milepost dead-letters`: the messages that processors gave up on."""
+"""`milepost dead-letters`: the messages that processors and pipelines gave up on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from milepost.words import count, duration
 
 Ids: TypeAlias = Annotated[list[int] | None, typer.Argument(metavar="[ID]...")]
 Processor: TypeAlias = Annotated[
-    str | None, typer.Option("--processor", help="Only those of this processor.")
+    str | None, typer.Option("--processor", help="Only those of this processor or pipeline.")
 ]
 Key: TypeAlias = Annotated[
     str | None, typer.Option("--key", help="Only those of messages with this key.")
@@ -44,7 +44,9 @@ def list_all(
     output.print_listing(found, as_document, _print_dead_letters, as_json=as_json)
 
 
-app = new_group("Messages that processors gave up on: list, show, retry, drop.", list_all, "list")
+app = new_group(
+    "Messages that processors and pipelines gave up on: list, show, retry, drop.", list_all, "list"
+)
 
 
 @command_of(app)
@@ -65,8 +67,8 @@ def retry(
     key: Key = None,
     everything: All = False,
 ) -> None:
-    """Ask the running processor to handle dead letters again, within two seconds. For a parked
-    key, all of its messages are retried, in order."""
+    """Ask the running processor or pipeline to handle dead letters again, within two seconds. For a
+    parked key, all of its messages are retried, in order."""
     with mp.connect() as conn:
         chosen = _chosen(conn, mp.schema, ids, processor, key, everything=everything)
         number = dead_letters.request_retry(conn, mp.schema, chosen)
@@ -147,6 +149,7 @@ def _cells(letter: DeadLetter) -> dict[str, str]:
     return {
         "id": str(letter.id),
         "processor": output.fitted(letter.processor, 20),
+        "version": str(letter.version) if letter.version > 1 else "",
         "position": str(letter.at),
         "type": output.fitted(letter.type, 20),
         "key": f"{key} (parked)" if key and letter.is_parked else key,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,13 +13,13 @@ import typer
 from milepost.app import Milepost
 from milepost.cli import options, output
 from milepost.cli.commands.run import load
-from milepost.cli.following import as_document, print_versions, progress_cells
+from milepost.cli.following import as_document, counted, print_versions, progress_cells
 from milepost.cli.on_log import command_of, new_group
 from milepost.cli.progress import progress
 from milepost.errors import UnknownPipeline
 from milepost.pipeline import admin
 from milepost.pipeline.settings import project_table, spark_settings
-from milepost.words import duration
+from milepost.words import count, duration
 
 if TYPE_CHECKING:
     from milepost.pipeline.rebuild import Progress, Rebuilt
@@ -137,6 +137,16 @@ def print_pipelines(found: Sequence[admin.PipelineStatus]) -> None:
             output.print_remark(f"{label}: {_phases(status.phases_ms)}")
         if status.last_error is not None:
             output.print_remark(f"{label}: {status.last_error}", style="red")
+        for remark in _remarks(status):
+            output.print_remark(f"{label}: {remark}")
+
+
+def _remarks(status: admin.PipelineStatus) -> Iterator[str]:
+    if status.dead_letters:
+        yield count(status.dead_letters, "dead letter")
+    for expectation in status.expectations or []:
+        if expectation["violated"]:
+            yield f"expectation {expectation['name']!r}: {counted(expectation)}"
 
 
 def _phases(phases_ms: dict[str, float]) -> str:

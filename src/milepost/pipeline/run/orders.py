@@ -29,6 +29,7 @@ class Orders:
     owner: str | None
     is_held: bool
     spark_run: str | None
+    has_retries: bool  # dead letters that are to be handled again
 
 
 def ask_orders(conn: Connection, options: PipelineOptions, schema: str) -> Orders:

@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING
 
 from milepost.pipeline.frames import is_unreadable_file, range_frame
 from milepost.pipeline.names import TURNS
+from milepost.pipeline.run.bad_messages import write_around
+from milepost.pipeline.run.data_failures import is_of_data
+from milepost.pipeline.run.letters import retry_letters
 from milepost.pipeline.run.report import REPORT_SECONDS
+from milepost.pipeline.run.skipping import RangeWork
 from milepost.pipeline.sinks import ORDERED_SINKS
 
 if TYPE_CHECKING:
     from milepost.db import Connection
     from milepost.pipeline.frames import RangeFrame
+    from milepost.pipeline.run.orders import Orders
     from milepost.pipeline.run.report import PipelineStatus
     from milepost.pipeline.run.setup import Setup
     from milepost.pipeline.source import Planner, Range
@@ -37,8 +42,9 @@ class RangeLoop:
     writer: RangeWriter
     status: PipelineStatus
     reports: Connection
-    before_merge: Callable[[], object] = lambda: None
+    before_merge: Callable[[], Orders | None] = lambda: None
     after_merge: Callable[[Position, Written], None] = lambda *_: None
+    is_stopped: Callable[[], bool] = lambda: False
 
     def write(self, ranges: Iterable[Range]) -> None:
         """Returns or raises only after all staging has ended."""
@@ -46,9 +52,7 @@ class RangeLoop:
         with ThreadPoolExecutor(TURNS - 1, "milepost-staging") as pool:
             for number, range_ in enumerate(ranges):
                 turn = number % TURNS
-                # Prepared here: the connection belongs to this thread.
-                stage = self._stage(self.output(range_), range_, turn)
-                staged.append(_Staged(range_, turn, pool.submit(stage)))
+                staged.append(_Staged(range_, turn, self._begin(range_, turn, pool)))
                 if len(staged) == TURNS:
                     self._merge(staged.popleft())
             while staged:
@@ -68,28 +72,61 @@ class RangeLoop:
         )
         return replace(messages, frame=definition.function(messages.frame))
 
+    def staged(self, range_: Range, turn: int, *, in_python: bool = False) -> Pending:
+        """Where Spark cannot read a file, Python finds another, or the rows in the table, or says
+        what is wrong with the file."""
+        try:
+            return self._stage(self.output(range_, in_python=in_python), range_, turn)()
+        except Exception as error:
+            if in_python or not is_unreadable_file(error):
+                raise
+            return self.staged(range_, turn, in_python=True)
+
+    def merge(self, range_: Range, pending: Pending) -> Orders | None:
+        """Returns what the operators want."""
+        orders = self.before_merge()
+        written = self.writer.merge(range_, pending)
+        self.status.batch(written)
+        self.status.tick(self.reports, dict)
+        self.after_merge(range_.last, written)
+        return orders
+
+    def _begin(self, range_: Range, turn: int, pool: ThreadPoolExecutor) -> Future[Pending]:
+        """A function that computes something at once may fail because of a message, too: that is
+        for the merge, which comes in order."""
+        try:
+            # Prepared here: the connection belongs to this thread.
+            stage = self._stage(self.output(range_), range_, turn)
+        except Exception as error:
+            if not self._is_of_data(error):
+                raise
+            failed: Future[Pending] = Future()
+            failed.set_exception(error)
+            return failed
+        return pool.submit(stage)
+
     def _stage(self, output: RangeFrame, range_: Range, turn: int) -> Callable[[], Pending]:
         return self.writer.staging_of(
             output.frame, range_.width, turn, is_read_by_spark=output.is_read_by_spark
         )
 
     def _merge(self, staged: _Staged) -> None:
-        range_, ready = staged.range, self._ready(staged)
-        self.before_merge()
-        written = self.writer.merge(range_, ready)
-        self.status.batch(written)
-        self.status.tick(self.reports, dict)
-        self.after_merge(range_.last, written)
+        try:
+            orders = self.merge(staged.range, self._ready(staged))
+        except Exception as error:
+            if not self._is_of_data(error):
+                raise
+            write_around(staged.range, error, RangeWork(self, staged.turn))
+        else:
+            if orders is not None and orders.has_retries:
+                retry_letters(self, staged.turn)
 
     def _ready(self, staged: _Staged) -> Pending:
-        """Where Spark cannot read a file, Python finds another, or the rows in the table, or says
-        what is wrong with the file."""
         try:
             return self._result(staged.pending)
         except Exception as error:
             if is_unreadable_file(error):
-                output = self.output(staged.range, in_python=True)
-                return self._stage(output, staged.range, staged.turn)()
+                return self.staged(staged.range, staged.turn, in_python=True)
             raise
 
     def _result(self, pending: Future[Pending]) -> Pending:
@@ -97,6 +134,9 @@ class RangeLoop:
         while not wait([pending], REPORT_SECONDS).done:
             self.status.tick(self.reports, dict)
         return pending.result()
+
+    def _is_of_data(self, error: Exception) -> bool:
+        return is_of_data(error, self.setup.definition.function)
 
 
 @dataclass(frozen=True, slots=True)

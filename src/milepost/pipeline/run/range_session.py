@@ -16,6 +16,7 @@ from milepost.checkpoints import Answer
 from milepost.errors import CompetingPipeline
 from milepost.log import start_position
 from milepost.pipeline.run import orders
+from milepost.pipeline.run.letters import retry_letters
 from milepost.pipeline.run.range_loop import RangeLoop
 from milepost.pipeline.run.session import ORDERS_SECONDS, PipelineSession
 from milepost.pipeline.source import Planner, Range
@@ -42,6 +43,7 @@ class RangeSession(PipelineSession):
 
     def run(self, until: Until) -> None:
         self.status.change(self._conn, "running")
+        self._retry_letters(self._orders(self._conn))
         is_ending = self._options.ends(until)
         watching = nullcontext() if is_ending else self.setup.runtime.watching(ORDERS_SECONDS)
         with watching as watch:
@@ -73,6 +75,7 @@ class RangeSession(PipelineSession):
             status=self.status,
             reports=self._conn,
             before_merge=self._wait_for_orders,
+            is_stopped=self.stop.is_set,
         )
 
     def _wait_for_orders(self) -> Orders:
@@ -123,3 +126,9 @@ class RangeSession(PipelineSession):
             raise CompetingPipeline(
                 self._options.name, self.status.owner, found.owner, Answer.FURTHER.name.lower()
             )
+        self._retry_letters(found)
+
+    def _retry_letters(self, asked: Orders) -> None:
+        """Nothing is staged now."""
+        if asked.has_retries:
+            retry_letters(self._loop(), 0)

@@ -84,6 +84,7 @@ class Setup:
             schema=self.schema,
             epoch=epoch,
             cores=self.cores,
+            expectations=self.options.expectations,
         )
         writer.clean()
         return writer

@@ -2,10 +2,11 @@
 
 from milepost.pipeline.write.range_writer import (
     CheckpointMoved,
+    LetterGone,
     Pending,
     RangeWriter,
     SparkBatch,
     Written,
 )
 
-__all__ = ["CheckpointMoved", "Pending", "RangeWriter", "SparkBatch", "Written"]
+__all__ = ["CheckpointMoved", "LetterGone", "Pending", "RangeWriter", "SparkBatch", "Written"]

@@ -9,30 +9,42 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import psycopg
+from psycopg import errors as pg
 
 from milepost import db, sql
 from milepost.checkpoints import Answer, CheckpointKey, PostgresCheckpointStore
-from milepost.errors import CompetingPipeline
+from milepost.errors import CompetingPipeline, InvalidOutput
 from milepost.pipeline.names import TURNS, staging_name
 from milepost.pipeline.sinks import ToLog, ToQueue
+from milepost.pipeline.source import Range
 from milepost.pipeline.write.column_types import columns_of
+from milepost.pipeline.write.sift import (
+    VIOLATED,
+    marked,
+    prepare_sift,
+    refuse_other_conditions,
+)
 from milepost.pipeline.write.staging import Staged, Staging
 from milepost.pipeline.write.to_items import item_merge
 from milepost.pipeline.write.to_table import table_merge
+from milepost.processors import put_letter
+from milepost.steps import drive
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from milepost.db import Connection
+    from milepost.db import Connection, Statement
+    from milepost.pipeline.expectations import Expectations
     from milepost.pipeline.sinks import PostgresSink
-    from milepost.pipeline.source import Range
     from milepost.pipeline.write.column_types import Column
     from milepost.pipeline.write.merge import Merge
+    from milepost.pipeline.write.sift import Sift
+    from milepost.records import Position
 
 
 class CheckpointMoved(Exception):
@@ -41,6 +53,10 @@ class CheckpointMoved(Exception):
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
         super().__init__(answer.name.lower())
+
+
+class LetterGone(Exception):
+    """A dead letter was dropped, or retried by somebody else, meanwhile. Nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +84,16 @@ class Pending:
     staging: Staging
     staged: Staged
     merge: Merge
+    sift: Sift | None
     clock: _Phases
 
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
     schema: StructType
-    columns: list[Column]
+    columns: list[Column]  # of staging
     merge: Merge
+    sift: Sift | None
     stagings: dict[int, Staging] = field(default_factory=dict)  # by turn
 
 
@@ -91,6 +109,7 @@ class RangeWriter:
     schema: str
     epoch: int = 0
     cores: int = 1  # of Spark
+    expectations: Expectations | None = None
     _prepared: _Prepared | None = field(default=None, init=False)
 
     def clean(self) -> None:
@@ -125,31 +144,49 @@ class RangeWriter:
             staging.create(self.conn, merge.staged)
             prepared.stagings[turn] = staging
         staging = prepared.stagings[turn]
+        rows = df if self.expectations is None else marked(df, self.expectations)
         clock.lap("prepare")
 
         def stage() -> Pending:
             clock.lap("wait")
-            staged = staging.stage(df, prepared.columns, messages, may_repeat, is_read_by_spark)
+            staged = staging.stage(rows, prepared.columns, messages, may_repeat, is_read_by_spark)
             clock.lap("stage")
-            return Pending(staging, staged, prepared.merge, clock)
+            return Pending(staging, staged, prepared.merge, prepared.sift, clock)
 
         return stage
 
     def merge(self, range_: Range, pending: Pending, batch: SparkBatch | None = None) -> Written:
         """Merge what is staged, and move the checkpoint over the range."""
+        return self._merge(range_, pending, lambda: self._advance(range_, batch))
+
+    def merge_letter(self, letter: int, at: Position, pending: Pending) -> Written:
+        """Merge what the message of a dead letter gives, and remove the letter."""
+        return self._merge(Range(at, at), pending, lambda: self._claim(letter))
+
+    def set_aside(self, range_: Range, at: Position, facts: Mapping[str, Any]) -> None:
+        """Move the checkpoint over a range of which nothing is written, and keep its message as a
+        dead letter."""
+        with db.translated(self.schema), self.conn.transaction():
+            self._advance(range_, None)
+            drive(put_letter(self.schema, self.key, at, dict(facts)), self._rows)
+
+    def _merge(self, range_: Range, pending: Pending, guard: Callable[[], bool]) -> Written:
+        """The guard comes first in the transaction: whether there is something new to merge."""
         staged, merge, clock = pending.staged, pending.merge, pending.clock
         clock.lap("wait")
         try:
             with db.translated(self.schema), self.conn.transaction():
-                is_new = self._advance(range_, batch)
+                is_new = guard()
                 if is_new and staged.rows:
                     self._execute("check_staged", staged, {"rows": staged.copied})
+                    if pending.sift is not None:
+                        pending.sift.run(self.conn, self.schema, range_, staged)
                     self._execute(merge.query, staged, merge.parameters)
         except psycopg.Error as error:
             # After the rollback. A lost connection cannot be asked.
             if self.conn.closed:
                 raise
-            explained = merge.explain(error, self.conn, staged)
+            explained = merge.explain(error, self.conn, staged) or self._null(error)
             if explained is None:
                 raise
             raise explained from error
@@ -165,8 +202,31 @@ class RangeWriter:
         if self._prepared is None or self._prepared.schema != df.schema:
             columns = columns_of(self.key.processor, df.schema)
             merge = prepare_merge(self.conn, self.key, self.sink, columns, schema=self.schema)
-            self._prepared = _Prepared(df.schema, columns, merge)
+            self._prepared = self._sifted(df, _Prepared(df.schema, columns, merge, None))
         return self._prepared
+
+    def _null(self, error: psycopg.Error) -> InvalidOutput | None:
+        """Not for a column that the output does not have: then the table was changed."""
+        column = error.diag.column_name
+        output = [] if self._prepared is None else self._prepared.columns
+        if not isinstance(error, pg.NotNullViolation) or all(c.name != column for c in output):
+            return None
+        reason = "is null in some row, but the table allows no null."
+        return InvalidOutput(self.key.processor, column, reason)
+
+    def _sifted(self, df: DataFrame, prepared: _Prepared) -> _Prepared:
+        """With expectations, rows are not summed before they are staged: a sum of rows is no row
+        that could be counted or set aside."""
+        expectations = self.expectations
+        if expectations is None:
+            return prepared
+        refuse_other_conditions(self.key.processor, df, expectations)
+        sift = prepare_sift(
+            self.conn, self.key, self.sink, expectations, prepared.columns, schema=self.schema
+        )
+        staged = [*prepared.merge.staged, VIOLATED]
+        merge = replace(prepared.merge, staged=staged, sums=None, spark_sums=None)
+        return replace(prepared, columns=[*prepared.columns, VIOLATED], merge=merge, sift=sift)
 
     def _staging(self, turn: int, **merged: Any) -> Staging:
         name = staging_name(self.key.processor, self.key.version, turn)
@@ -188,6 +248,19 @@ class RangeWriter:
                 raise CompetingPipeline(self.key.processor, self.owner, other, name)
         return True if batch is None else self._note(batch)
 
+    def _claim(self, letter: int) -> bool:
+        """Its deletion is the guard: who deletes it writes its rows. And the version must still be
+        this driver's, as for a range."""
+        of_letter = {"id": letter, "epoch": self.epoch, **self.key.parameters()}
+        ((epoch, is_claimed),) = self._rows(
+            (sql.query("pipeline_letter_claim", self.schema), of_letter)
+        )
+        if epoch != self.epoch:
+            raise CheckpointMoved(Answer.MISSING if epoch is None else Answer.FENCED)
+        if not is_claimed:
+            raise LetterGone
+        return True
+
     def _note(self, batch: SparkBatch) -> bool:
         (is_new,) = db.fetch_one(
             self.conn,
@@ -199,6 +272,9 @@ class RangeWriter:
             batch=batch.number,
         )
         return bool(is_new)
+
+    def _rows(self, statement: Statement) -> list[Any]:
+        return self.conn.execute(*statement).fetchall()
 
     def _execute(self, query: str, staged: Staged, parameters: Mapping[str, Any]) -> None:
         self.conn.execute(sql.query(query, self.schema), {**staged.parameters(), **parameters})

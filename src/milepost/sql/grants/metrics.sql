@@ -11,7 +11,7 @@ grant select (
 ) on {schema}.archive to {role};
 grant select on
   {schema}.processors, {schema}.checkpoints, {schema}.segments, {schema}.instances, {schema}.replays,
-  {schema}.pipelines, {schema}.channels, {schema}.channel_rates, {schema}.channel_upkeep,
+  {schema}.pipelines, {schema}.pipeline_expectations, {schema}.channels, {schema}.channel_rates, {schema}.channel_upkeep,
   {schema}.job_dependencies, {schema}.job_endings, {schema}.retention, {schema}.archive
   to {role};
 grant select (processor, version) on {schema}.dead_letters, {schema}.parked_keys to {role};

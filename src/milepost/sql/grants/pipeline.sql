@@ -4,6 +4,15 @@
 -- target's schema must grant:
 --   grant usage, create on schema TARGET_SCHEMA to ROLE;
 grant create on schema {schema} to {role};
-grant select, insert, update, delete on {schema}.pipelines to {role};
+grant select, insert, update, delete on {schema}.pipelines, {schema}.pipeline_expectations to {role};
+-- Messages that it could not handle.
+grant select,
+  insert (
+    processor, version, transaction_id, "position", message_id, topic, key, type, data, metadata,
+    recorded_at, error, traceback, attempts, is_replayed
+  ),
+  update (error, traceback, attempts, failed_at, retry_requested_at, is_replayed),
+  delete
+  on {schema}.dead_letters to {role};
 grant select, insert, update (transaction_id, "position", epoch, owner, updated_at), delete
   on {schema}.checkpoints to {role};

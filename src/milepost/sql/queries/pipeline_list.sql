@@ -36,7 +36,24 @@ select
   p.last_error_at,
   p.built_at,
   c.updated_at,
-  extract(epoch from clock_timestamp() - p.reported_at)::float8 as silent_seconds
+  extract(epoch from clock_timestamp() - p.reported_at)::float8 as silent_seconds,
+  (
+    select count(*)
+    from {schema}.dead_letters as d
+    where d.processor = p.name and d.version = p.version
+  ) as dead_letters,
+  (
+    select jsonb_agg(
+      jsonb_build_object('name', e.expectation, 'passed', e.passed, 'violated', e.violated)
+      order by e.expectation
+    )
+    from {schema}.pipeline_expectations as e
+    where e.pipeline = p.name and e.version = p.version
+  ) as expectations,
+  case
+    when p.rejected is not null
+      then format('%%I.%%I', coalesce(p.target_schema, '{schema}'::regnamespace::text), p.rejected)
+  end as rejected
 from {schema}.pipelines as p
 left join {schema}.checkpoints as c
   on c.processor = p.name and c.version = p.version and c.segment = 0
