@@ -22,7 +22,8 @@ from milepost.archive import (
 )
 from milepost.embedded import EmbeddedServer
 from milepost.environment import refuse_embedded
-from milepost.errors import ReservedName, UnknownProcessor
+from milepost.errors import ReservedName, UnknownPipeline, UnknownProcessor
+from milepost.graph import graph_of
 from milepost.log import DEFAULT_MAX_PAYLOAD_BYTES
 from milepost.log.diagnose import diagnose, rebase
 from milepost.pipeline.definition import Definition as PipelineDefinition
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
     from milepost.archive import Removal
     from milepost.db import AsyncConnection, Connection
+    from milepost.graph import Graph
     from milepost.handlers import Handler
     from milepost.log.diagnosis import Diagnosis
     from milepost.pipeline.archive import SparkCompaction
@@ -399,6 +401,27 @@ class Milepost:
     def pipelines(self) -> Mapping[str, Pipeline]:
         """The pipelines of this application, by name."""
         return self._pipelines
+
+    def graph(self) -> Graph:
+        """Topics, processors, pipelines, sinks, channels and workers, and which feed which, as far
+        as it is declared. What handlers append or put is known only by `feeds=[...]`."""
+        return graph_of(
+            processors=[each.definition.options for each in self._processors.values()],
+            pipelines=[each.definition.options for each in self._pipelines.values()],
+            workers=[each.definition.options for each in self._queue.workers.values()],
+            schedules={name: each.job.channel for name, each in self._queue.schedules.items()},
+        )
+
+    def downstream(self, name: str) -> list[Pipeline]:
+        """The pipelines that a pipeline or topic feeds, directly or not, each after those that feed
+        it; itself first, if it is a pipeline."""
+        graph = self.graph()
+        start = graph.find(name)
+        if start is None:
+            topics = [node.id for node in graph.nodes if node.kind == "topic"]
+            raise UnknownPipeline(name, [*sorted(self._pipelines), *sorted(topics)])
+        found = [node.name for node in graph.downstream(start) if node.kind == "pipeline"]
+        return [self._pipelines[each] for each in found]
 
     def run(
         self,

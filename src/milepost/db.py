@@ -47,6 +47,7 @@ _BY_SQLSTATE: dict[str, type[MilepostError]] = {
     if isinstance(kind, type) and issubclass(kind, MilepostError) and kind.sqlstate is not None
 }
 OLDEST_POSTGRES = 15
+_READ_ONLY = "-c default_transaction_read_only=on"
 CANCEL_SECONDS = 2.0
 _LIBPQ_VARIABLES = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGSERVICE")
 # Our own parameter: `?pgbouncer=true` or `&pgbouncer=true` in a URL, a word among key=value pairs.
@@ -169,6 +170,13 @@ def break_connection(conn: Connection) -> None:
         conn.cancel_safe(timeout=CANCEL_SECONDS)
     with suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(conn.fileno())) as peer:
         peer.shutdown(socket.SHUT_RDWR)
+
+
+def read_only(url: str, environ: Mapping[str, str] = os.environ) -> str:
+    """The same database, in sessions whose transactions are read-only."""
+    parts = conninfo_to_dict(conninfo(url))
+    given = parts.pop("options", None) or environ.get("PGOPTIONS", "")
+    return make_conninfo("", **parts, options=f"{given} {_READ_ONLY}".strip())
 
 
 def leads_to_pgbouncer(url: str) -> bool:

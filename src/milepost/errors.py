@@ -1095,6 +1095,30 @@ class RebuildFailed(PipelineError):
     """A rebuild that stopped; what it has filled is kept, unless the message says otherwise."""
 
 
+class NothingToRebuild(WithFacts):
+    """Nothing downstream of a pipeline or topic has a table that could be filled again."""
+
+    name: str
+    reasons: list[str]
+    template = """No pipeline downstream of {name!r} can be rebuilt: {_why} Nothing was changed.
+        See: milepost pipelines graph MODULE:NAME"""
+
+    @property
+    def _why(self) -> str:
+        return " ".join(self.reasons) or "there is none."
+
+
+class RebuildsStopped(WithFacts):
+    """Of several rebuilds, one failed."""
+
+    failed: str
+    reason: str
+    done: list[str]
+    left: list[str]
+    template = """The rebuild of {failed!r} failed: {reason} Rebuilt before: {done:none}. Not begun:
+        {left:none}. Rebuild these one by one, or all again."""
+
+
 class VersionInUse(_OfPipeline):
     """The operation is not possible for this version."""
 

@@ -73,6 +73,52 @@ def test_a_pipeline_is_run_listed_rebuilt_rolled_back_and_dropped(
     assert listed(cli, 1)["state"] == "stopped"
 
 
+def test_a_pipeline_is_tried_and_planned(
+    mp: Milepost, conn: Connection, in_process: Callable[..., Invoked]
+) -> None:
+    place(mp, 0, 40)
+    tried = in_process("pipelines", "try", "customers", APPLICATION, "--last", "12", "--limit", "3")
+    assert tried.exit_code == 0, tried.output
+    lines = tried.stdout.splitlines()
+    assert lines[0] == "customers: 12 rows of 12 messages, after 0:28 up to 0:40"
+    assert ["column", "type", "in", "PostgreSQL"] in [line.split() for line in lines]
+    assert ["customer", "total", "orders"] in [line.split() for line in lines]
+    assert "... and 9 more" in lines
+    assert lines[-1] == "upsert customers by customer: the output fits. Nothing was written"
+
+    tried = in_process("pipelines", "try", "customers", APPLICATION, "--from", "38", "--json")
+    document = json.loads(tried.stdout)
+    assert sorted(row["total"] for row in document["rows"]) == [38, 39]
+    assert (document["after"], document["last"]) == ("0:38", "0:40")
+
+    refused = in_process("pipelines", "try", "echo", APPLICATION)
+    assert refused.exit_code == 1
+    assert "would be refused: Pipeline 'echo': the column 'type'" in refused.stderr
+
+    planned = in_process("pipelines", "plan", "customers", APPLICATION)
+    assert planned.exit_code == 0, planned.output
+    assert "about 40 after 0:0 up to 0:40: 0 in files, 40 in PostgreSQL" in planned.stdout
+    assert "creates the table public.customers__v1 (customer text" in planned.stdout
+    planned = in_process("pipelines", "plan", APPLICATION, "--json")
+    assert planned.exit_code == 1  # of echo
+    assert [plan["name"] for plan in json.loads(planned.stdout)] == ["customers", "echo"]
+    assert rows(mp, "select count(*) from milepost.pipelines") == [(0,)]
+
+
+def test_what_is_downstream_is_rebuilt_and_the_rest_is_passed_over(
+    mp: Milepost, in_process: Callable[..., Invoked]
+) -> None:
+    place(mp, 0, 40)
+    rebuilt = in_process("pipelines", "rebuild", "echo", APPLICATION, "--downstream", "--json")
+    assert rebuilt.exit_code == 0, rebuilt.output
+    document = json.loads(rebuilt.stdout)
+    assert [(each["name"], each["rows"]) for each in document["rebuilt"]] == [("customers", 40)]
+    assert [each["name"] for each in document["passed_over"]] == ["echo"]
+    assert "rebuilding customers, in this order" in rebuilt.stderr
+    assert "not echo: it would append its messages a second time" in rebuilt.stderr
+    assert rows(mp, CUSTOMERS) == expected_per_customer(40)
+
+
 def test_what_is_not_there_or_cannot_be_done_is_said(cli: Cli, conn: Connection) -> None:
     assert cli.run("pipelines").stdout == "no pipeline has run on this log yet\n"
     unknown = cli.run("pipelines", "pause", "nobody")
@@ -81,6 +127,23 @@ def test_what_is_not_there_or_cannot_be_done_is_said(cli: Cli, conn: Connection)
     assert (unknown.code, "There are: customers, echo" in unknown.stderr) == (1, True)
     refused = cli.run("pipelines", "rebuild", "echo", APPLICATION)
     assert (refused.code, "append its messages a second time" in refused.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["rebuild", "nobody", "--downstream"], 1, "customers, echo, topic:*, topic:echoes"),
+        (["rebuild", "customers", "--downstream", "--to-version", "3"], 2, "versions of its own"),
+        (["try", "nobody"], 1, "There are: customers, echo"),
+        (["try", "customers", "--from", "soon"], 2, "neither beginning, end, a position"),
+        (["plan", "nobody"], 1, "There are: customers, echo"),
+    ],
+)
+def test_wrong_words_are_refused_before_anything_starts(
+    in_process: Callable[..., Invoked], words: list[str], code: int, said: str
+) -> None:
+    refused = in_process("pipelines", *words[:2], APPLICATION, *words[2:])
+    assert (refused.exit_code, said in " ".join(refused.stderr.split())) == (code, True)
 
 
 def test_the_last_error_and_a_silent_driver_are_listed(cli: Cli, conn: Connection) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from milepost import Position, db, log
+from milepost import Position, db, log, sql
 from milepost.db import Connection
 from milepost.sql import LogOrder
 from tests.server import TestServer
@@ -205,6 +205,25 @@ def test_reading_touches_few_pages_when_caught_up(large: Log, chosen: str) -> No
 @pytest.mark.parametrize("number", [0, COUNT // 10, COUNT // 2, COUNT - 500])
 def test_reading_a_batch_touches_the_pages_of_that_batch(large: Log, number: int) -> None:
     assert large.buffers(READ, reading(large, number)) < FEW_PAGES
+
+
+@pytest.mark.parametrize("topics", [None, ["topic7"]])
+def test_the_last_messages_are_found_backwards(large: Log, topics: list[str] | None) -> None:
+    """In a log that is shorter than the longest walk, too."""
+    newest = large.position(COUNT)
+    parameters = {
+        "last_transaction_id": newest.transaction_id,
+        "last_position": newest.position,
+        "topics": topics,
+        "types": None,
+        "max_count": 20,
+        "max_walked": 10 * COUNT,
+    }
+    statement = sql.query("range_tail", "milepost").decode()
+    (plan,) = large.plans(statement, parameters)
+    assert plan.indexes() == {"messages_pkey"}
+    assert not plan.scans_messages()
+    assert large.buffers(statement, parameters) < FEW_PAGES
 
 
 HORIZON = "select milepost.is_held(horizon) from milepost.horizon() as horizon"

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
-from milepost.db import conninfo
+from milepost.db import conninfo, read_only
 from milepost.errors import InvalidUrl
 
 
@@ -41,3 +42,19 @@ def test_a_url_of_which_a_part_of_the_password_would_be_shown_is_refused(url: st
 )
 def test_a_url_that_means_what_it_says_is_accepted(url: str) -> None:
     conninfo(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "environ", "options"),
+    [
+        ("postgresql://host/none", {}, ""),
+        ("postgresql://host/none?options=-c%20jit%3Doff", {"PGOPTIONS": "-c x.y=1"}, "-c jit=off "),
+        ("", {"PGOPTIONS": "-c x.y=1"}, "-c x.y=1 "),
+    ],
+)
+def test_a_read_only_url_keeps_other_options(
+    url: str, environ: dict[str, str], options: str
+) -> None:
+    found = conninfo_to_dict(read_only(url, environ))
+    assert found["options"] == f"{options}-c default_transaction_read_only=on"
+    assert found.get("host") == ("host" if url else None)

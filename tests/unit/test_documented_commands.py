@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
     ROOT / "README.md",
     ROOT / "docs" / "archive.md",
+    ROOT / "docs" / "pipelines.md",
     ROOT / "docs" / "production.md",
     *sorted((ROOT / "deploy").iterdir()),
     *sorted((ROOT / "examples").glob("[a-z]*.py")),
@@ -68,6 +69,7 @@ def test_commands_are_found() -> None:
     found = {d.name: [w[0] for w in commands_of(d)] for d in DOCUMENTS}
     assert {"migrate", "append", "read", "run", "doctor"} <= set(found["README.md"])
     assert {"rebase", "doctor", "migrate", "run"} <= set(found["production.md"])
+    assert {"pipelines", "run"} <= set(found["pipelines.md"])
     assert found["milepost.service"] == ["run"]
     assert found["Containerfile"] == ["run"]
     assert found["kubernetes.yaml"] == ["migrate", "run", "doctor", "doctor"]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from milepost.db import Connection
     from milepost.pipeline.definition import Definition
+    from milepost.pipeline.preview import Place, Plan, Preview
     from milepost.pipeline.rebuild import Progress, Rebuilt
     from milepost.pipeline.run import Setup
     from milepost.records import Position
@@ -78,6 +79,30 @@ class Pipeline(Follower):
         )
         with db.acting(self.runtime.url, "pipeline"):
             return rebuild.run()
+
+    def preview(
+        self,
+        last: int = 1000,
+        *,
+        after: Place | None = None,
+        to: Place | None = None,
+        limit: int = 20,
+    ) -> Preview:
+        """The output of its function for the last messages that it selects, or for those after a
+        position or time, and whether its sink would take it. Writes nothing."""
+        require_spark()
+        from milepost.pipeline.preview import preview
+
+        with db.acting(self.runtime.url, "pipeline"):
+            return preview(self._setup(), last=last, after=after, to=to, limit=limit)
+
+    def plan(self) -> Plan:
+        """What its next run would read, and what it would change. Writes nothing."""
+        require_spark()
+        from milepost.pipeline.preview import plan
+
+        with db.acting(self.runtime.url, "pipeline"):
+            return plan(self._setup())
 
     def _has_seen(self, conn: Connection, position: Position) -> bool:
         checkpoint, selection = self._checkpoint(conn), self.definition.options.selection

@@ -77,6 +77,15 @@ def version_to_fill(options: PipelineOptions, known: Sequence[Version], wanted: 
     )
 
 
+def version_to_write(options: PipelineOptions, known: Sequence[Version]) -> int:
+    """Which version this code would write next: the one that a driver runs, or else the one that a
+    rebuild fills. Pure."""
+    try:
+        return version_to_run(options, known)
+    except OtherVersionActive:
+        return version_to_fill(options, known, None)
+
+
 def version_to_return_to(name: str, known: Sequence[Version], wanted: int | None) -> int:
     """Which version a rollback shows again: the requested one, or the highest kept one below the
     active one. Pure."""

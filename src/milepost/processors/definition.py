@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from milepost.checkpoints import CheckpointKey
+from milepost.feeds import check_feeds
 from milepost.handlers import Handler, is_async
 from milepost.log import Selection, Start
 from milepost.processors.by_type import handlers_of, routes
@@ -76,6 +77,7 @@ class Options(TypedDict, total=False):
     durability_timeout: float
     max_parked: int
     engine: Engine
+    feeds: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ class ProcessorOptions:
     durability_timeout: float = 30.0
     max_parked: int = 1000
     engine: Engine = "process"
+    feeds: Sequence[str] = ()  # what handlers append and put; for the graph
 
     def __post_init__(self) -> None:
         if not 0 < len(self.name) <= 255:
@@ -117,6 +120,7 @@ class ProcessorOptions:
             raise TypeError(f"retry is {self.retry!r}: expected a Retry, as in Retry(limit=3).")
         self._check_numbers()
         Selection(self.topics, self.types)  # refuses what it cannot mean
+        check_feeds(self.feeds)
         for reason in self._contradictions():
             raise ValueError(f"Processor {self.name!r}: {reason}")
 

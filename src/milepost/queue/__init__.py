@@ -10,6 +10,7 @@ from milepost.queue.channels import (
 )
 from milepost.queue.definition import Definition, Options, WorkerOptions
 from milepost.queue.handlers.answers import Failure
+from milepost.queue.handlers.around import covers
 from milepost.queue.handlers.call import SUPPLIED
 from milepost.queue.outcome import Cancel, Defer, Yield
 from milepost.queue.put import put, put_group
@@ -45,6 +46,7 @@ __all__ = [
     "WorkerOptions",
     "Yield",
     "check_workers",
+    "covers",
     "pause_channel",
     "policies",
     "put",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, get_args
 
+from milepost.feeds import check_feeds
 from milepost.handlers import Handler
 from milepost.queue.encode import LONGEST_CHANNEL, RESERVED
 from milepost.queue.handlers.around import Hooks
@@ -31,6 +33,7 @@ class Options(TypedDict, total=False):
     timeout: float | None
     poll_seconds: float
     listen: bool
+    feeds: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +56,12 @@ class WorkerOptions:
     timeout: float | None = None
     poll_seconds: float = 1.0
     listen: bool = True
+    feeds: Sequence[str] = ()  # what handlers append and put; for the graph
 
     def __post_init__(self) -> None:
         check_pattern(self.channel)
         check_retry(self.retry)
+        check_feeds(self.feeds)
         if self.concurrency < 1 or self.batch < 1:
             raise ValueError("concurrency and batch are at least 1.")
         # Written so that NaN, which compares with nothing, is refused too.

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from milepost.app import Milepost
 from milepost.cli import options, output
+from milepost.cli.commands import previews
 from milepost.cli.commands.run import load
 from milepost.cli.following import as_document, counted, print_versions, progress_cells
 from milepost.cli.on_log import command_of, new_group
 from milepost.cli.progress import progress
-from milepost.errors import UnknownPipeline
 from milepost.pipeline import admin
-from milepost.pipeline.settings import project_table, spark_settings
+from milepost.pipeline.in_order import rebuild_in_order, rebuild_order
 from milepost.words import count, duration
 
 if TYPE_CHECKING:
+    from milepost.pipeline.in_order import Order
+    from milepost.pipeline.pipeline import Pipeline
     from milepost.pipeline.rebuild import Progress, Rebuilt
+    from milepost.pipeline.settings import SparkSettings
 
 
 def list_all(mp: Milepost, as_json: options.AsJson = False) -> None:
@@ -33,8 +35,13 @@ def list_all(mp: Milepost, as_json: options.AsJson = False) -> None:
 
 
 app = new_group(
-    "Pipelines on Spark: list, show, rebuild, rollback, drop, pause, resume.", list_all, "list"
+    "Pipelines on Spark: list, show, try, plan, graph, rebuild, rollback, drop, pause, resume.",
+    list_all,
+    "list",
 )
+command_of(app, "try")(previews.try_out)
+command_of(app, "plan")(previews.plan)
+command_of(app, "graph")(previews.graph)
 
 
 @command_of(app)
@@ -49,6 +56,14 @@ def show(mp: Milepost, name: options.Name, as_json: options.AsJson = False) -> N
 def rebuild(
     name: options.Name,
     application: options.Application,
+    downstream: Annotated[
+        bool,
+        typer.Option(
+            "--downstream",
+            help="Also all pipelines that it feeds, directly or not, in this order. NAME may be a "
+            "topic. Those that cannot be rebuilt are named and passed over.",
+        ),
+    ] = False,
     to_version: Annotated[
         int | None,
         typer.Option(min=1, help="Default: the version of an interrupted rebuild, else the next."),
@@ -68,22 +83,25 @@ def rebuild(
     """Fill a new version of a pipeline's table from the log, while the old version keeps running;
     then make the target show the new version. Run it again to continue an interrupted rebuild."""
     mp = load(application)
-    if name not in mp.pipelines:
-        raise UnknownPipeline(name, sorted(mp.pipelines))
-    settings = spark_settings(project_table(Path.cwd()), os.environ, master, spark_conf or ())
-    if drop_old:
-        output.confirm(f"drop the version of {name} that is replaced, with its table", yes=yes)
-    pipeline = mp.pipelines[name].using(settings)
-    with progress() as show_progress:
-
-        def watch(found: Progress) -> None:
-            show_progress(f"{name} v{found.version} {found.phase}", found.done, found.total)
-
-        rebuilt = pipeline.rebuild(
-            to_version, drop_old=drop_old, max_messages=max_messages, watch=watch
-        )
-    document = asdict(rebuilt) | {"position": str(rebuilt.position)}
-    output.print_result(document, _sentence(rebuilt), as_json=as_json)
+    settings = previews.settings(master, spark_conf)
+    rebuild_one = partial(_rebuild, settings, to_version, drop_old, max_messages)
+    if downstream:
+        _refuse_version(to_version)
+        order = rebuild_order(name, mp.downstream(name))
+        _say_order(order)
+        _confirm_drop([each.name for each in order.pipelines] if drop_old else [], yes=yes)
+        done = rebuild_in_order(order, rebuild_one)
+        document: Any = {
+            "rebuilt": [_document(rebuilt) for rebuilt in done],
+            "passed_over": [asdict(each) for each in order.passed_over],
+        }
+        sentence = "\n".join(map(_sentence, done))
+    else:
+        pipeline = previews.named(mp, name)
+        _confirm_drop([name] if drop_old else [], yes=yes)
+        rebuilt = rebuild_one(pipeline)
+        document, sentence = _document(rebuilt), _sentence(rebuilt)
+    output.print_result(document, sentence, as_json=as_json)
 
 
 @command_of(app)
@@ -165,6 +183,48 @@ def _cells(status: admin.PipelineStatus) -> dict[str, str]:
         "batches/s": f"{status.batches_per_second:,.1f}",
     }
     return cells | ({"lag": "-"} if status.state == "kept" else {})
+
+
+def _rebuild(
+    settings: SparkSettings,
+    to_version: int | None,
+    drop_old: bool,
+    max_messages: int | None,
+    pipeline: Pipeline,
+) -> Rebuilt:
+    with progress() as show_progress:
+
+        def watch(found: Progress) -> None:
+            phase = f"{pipeline.name} v{found.version} {found.phase}"
+            show_progress(phase, found.done, found.total)
+
+        return pipeline.using(settings).rebuild(
+            to_version, drop_old=drop_old, max_messages=max_messages, watch=watch
+        )
+
+
+def _refuse_version(to_version: int | None) -> None:
+    if to_version is not None:
+        raise typer.BadParameter(
+            "Each pipeline has versions of its own: leave it out, or leave --downstream out.",
+            param_hint="--to-version",
+        )
+
+
+def _say_order(order: Order) -> None:
+    output.say(f"rebuilding {', '.join(each.name for each in order.pipelines)}, in this order")
+    for each in order.passed_over:
+        output.say(f"not {each.name}: {each.reason}")
+
+
+def _confirm_drop(names: Sequence[str], *, yes: bool) -> None:
+    if names:
+        replaced = f"drop the version of {', '.join(names)} that is replaced, with its table"
+        output.confirm(replaced, yes=yes)
+
+
+def _document(rebuilt: Rebuilt) -> dict[str, Any]:
+    return asdict(rebuilt) | {"position": str(rebuilt.position)}
 
 
 def _sentence(rebuilt: Rebuilt) -> str:

@@ -59,18 +59,7 @@ class RangeLoop:
                 self._merge(staged.popleft())
 
     def output(self, range_: Range, *, in_python: bool = False) -> RangeFrame:
-        """Items and versions are made in the order of the messages, which only Python's tasks
-        keep."""
-        definition = self.setup.definition
-        is_ordered = isinstance(definition.options.sink, ORDERED_SINKS)
-        messages = range_frame(
-            self.setup.spark,
-            self.planner,
-            range_,
-            definition.options.wanted,
-            in_python=in_python or is_ordered,
-        )
-        return replace(messages, frame=definition.function(messages.frame))
+        return range_output(self.setup, self.planner, range_, in_python=in_python)
 
     def staged(self, range_: Range, turn: int, *, in_python: bool = False) -> Pending:
         """Where Spark cannot read a file, Python finds another, or the rows in the table, or says
@@ -144,3 +133,20 @@ class _Staged:
     range: Range
     turn: int
     pending: Future[Pending]
+
+
+def range_output(
+    setup: Setup, planner: Planner, range_: Range, *, in_python: bool = False
+) -> RangeFrame:
+    """What the function makes of a range. Items and versions are made in the order of the messages,
+    which only Python's tasks keep."""
+    definition = setup.definition
+    is_ordered = isinstance(definition.options.sink, ORDERED_SINKS)
+    messages = range_frame(
+        setup.spark,
+        planner,
+        range_,
+        definition.options.wanted,
+        in_python=in_python or is_ordered,
+    )
+    return replace(messages, frame=definition.function(messages.frame))

@@ -11,6 +11,7 @@ from milepost.pipeline.source.parts import Part, holds_only
 from milepost.pipeline.source.planner import Planner
 from milepost.pipeline.source.range_reader import RangeReader, arrow_schema
 from milepost.pipeline.source.ranges import LEAST_PER_PART, Range
+from milepost.pipeline.source.tail import tail
 
 __all__ = [
     "DEFAULT_RETRY_SECONDS",
@@ -26,4 +27,5 @@ __all__ = [
     "complete_conninfo",
     "holds_only",
     "schema_of",
+    "tail",
 ]

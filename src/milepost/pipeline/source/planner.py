@@ -133,21 +133,26 @@ class Planner:
 
     def about(self, range_: Range) -> int:
         """About how many messages a range contains, selected or not."""
-        return 0 if range_.is_empty else self._again(lambda: self._about(range_))
+        return sum(self.located(range_))
+
+    def located(self, range_: Range) -> tuple[int, int]:
+        """About how many messages of a range files have, and how many only the table has, selected
+        or not."""
+        return (0, 0) if range_.is_empty else self._again(lambda: self._located(range_))
 
     def close(self) -> None:
         if self._conn is not None:
             self._conn.close()
             self._conn = None
 
-    def _about(self, range_: Range) -> int:
+    def _located(self, range_: Range) -> tuple[int, int]:
         number, *ends = self._in_archive(range_)
         outside = [range_]
         if number is not None:
             begin, end = Position(*ends[:2]), Position(*ends[2:])
             outside = [Range(range_.after, begin), Range(max(range_.after, end), range_.last)]
         extents = [self._extent(each) for each in outside]
-        return (number or 0) + sum(extent.about for extent in extents if extent is not None)
+        return number or 0, sum(extent.about for extent in extents if extent is not None)
 
     def _in_archive(self, range_: Range) -> Sequence[Any]:
         schema, parameters = self.options.schema, range_.parameters()

@@ -94,12 +94,10 @@ class Target:
 
     def _prepare(self, columns: Sequence[Column], key: Sequence[str], *, is_history: bool) -> None:
         self._ask("target_lock", target_schema=self.schema, view_name=self.view)
-        if rows := self._ask("target_columns", **self._table):
-            changes = self._changes(columns, [Existing(*row) for row in rows], key)
-            self._check_key(key)
-            if changes:
-                self._change(changes)
-        else:
+        changes = self.check(columns, key)
+        if changes:
+            self._change(changes)
+        if changes is None:
             names, types = [c.name for c in columns], [c.type for c in columns]
             created = {"columns": names, "types": types, "key_columns": list(key)}
             self._ask("create_target", **self._table, **created)
@@ -107,6 +105,20 @@ class Target:
                 self._ask("mark_history", **self._table)
         if self.shown is None and self._is_active():
             self._ask("show_target", **self._table, view_name=self.view)
+
+    def check(self, columns: Sequence[Column], key: Sequence[str]) -> Changes | None:
+        """What has to change in the table for these columns. None if there is no table. Raises if
+        it does not fit. Writes nothing."""
+        existing = self.columns()
+        if not existing:
+            return None
+        changes = self._changes(columns, existing, key)
+        self._check_key(key)
+        return changes
+
+    def columns(self) -> list[Existing]:
+        """Of the table; none if there is no table."""
+        return [Existing(*row) for row in self._ask("target_columns", **self._table)]
 
     def _is_active(self) -> bool:
         key = self.pipeline

@@ -35,16 +35,20 @@ def table_merge(
 ) -> Merge:
     """Makes the target, or checks it against the columns."""
     # What does not fit the sink is refused before the target is made.
-    if isinstance(sink, Append):
-        plan = Plan(Merge("merge_append", named("", columns), columns), columns)
-    elif isinstance(sink, History):
-        plan = history_plan(pipeline.processor, sink, columns)
-    else:
-        plan = _upsert_plan(pipeline.processor, sink, columns, schema)
+    plan = table_plan(pipeline.processor, sink, columns, schema)
     target = find_target(conn, pipeline, TableName.parse(sink.table), schema)
     target.prepare(plan.stored, plan.key, is_history=isinstance(sink, History))
     parameters = {"target": target.qualified, **plan.merge.parameters}
     return replace(plan.merge, parameters=parameters)
+
+
+def table_plan(pipeline: str, sink: TableSink, columns: Sequence[Column], schema: str) -> Plan:
+    """Checks the columns against the sink."""
+    if isinstance(sink, Append):
+        return Plan(Merge("merge_append", named("", columns), columns), columns)
+    if isinstance(sink, History):
+        return history_plan(pipeline, sink, columns)
+    return _upsert_plan(pipeline, sink, columns, schema)
 
 
 def _upsert_plan(pipeline: str, sink: Upsert, columns: Sequence[Column], schema: str) -> Plan:
