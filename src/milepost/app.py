@@ -174,7 +174,8 @@ class Milepost:
         poll_seconds: float = 1.0,
         batch_size: int = 1000,
     ) -> Iterator[RecordedMessage]:
-        """The messages after `start`, in order; with `follow`, waits for more for ever."""
+        """The messages after `start`, or recorded at that time or later, in order; with `follow`,
+        waits for more for ever."""
         with self.reader(
             start, topics=topics, types=types, segment=segment, batch_size=batch_size
         ) as reader:

@@ -19,6 +19,8 @@ class MilepostError(Exception):
     """The base of everything Milepost raises on purpose."""
 
     sqlstate: ClassVar[str | None] = None
+    exit_code: ClassVar[int] = 1  # of a command that ends with it
+    ends_process: ClassVar[bool] = False  # nothing in this process can recover from it
 
 
 class _Template(Formatter):
@@ -884,12 +886,79 @@ class JavaNotFound(WithFacts):
         return "; ".join(self.found) or "neither JAVA_HOME nor PATH has one"
 
 
+class SparkDriverEnded(WithFacts):
+    """The JVM in which Spark's driver runs has ended, or has stopped Spark. A new JVM would not
+    help this process: Python objects such as a module's UDFs belong to the old one."""
+
+    exit_code = 75  # EX_TEMPFAIL of sysexits.h: start it again
+    ends_process = True
+
+    how: str
+    template = """The Spark driver (the JVM that belongs to this process) ended: {how}. Nothing is
+        lost: what was committed stays, a batch in flight is rolled back, and the checkpoint says
+        where to go on. This process cannot use Spark any more, so it ends with code 75: start it
+        again, as systemd (Restart=on-failure) and Kubernetes do. If it happens again, look for a
+        process that was killed for its memory, and change spark.driver.memory."""
+
+
+class SparkMasterUnreachable(WithFacts):
+    """Nobody listens where the master of a Spark cluster, or a Connect server, should be."""
+
+    master: str
+    reasons: list[str]
+    template = """The Spark master {master} cannot be reached ({reasons}). Spark was not started,
+        and no checkpoint was moved. Check the address (--master), that the master runs, and that
+        this host may connect to it."""
+
+
+class WorkersPython(WithFacts):
+    """Spark's workers would run a Python that cannot read the source."""
+
+    found: str
+    problem: str
+    wanted: str
+    template = """Spark would run its workers with {found}, {problem}. Nothing was read. Before the
+        session is made, set PYSPARK_PYTHON={wanted}, in Python: os.environ["PYSPARK_PYTHON"] =
+        sys.executable; or let milepost.pipeline.spark_session() make the session, which does it."""
+
+
+class _WithPlace:
+    """An error that names the user's line of code, if it is known."""
+
+    place: str | None
+
+    @property
+    def _where(self) -> str:
+        return "" if self.place is None else f" ({self.place})"
+
+
+class NoSparkSession(_WithPlace, WithFacts):
+    """A module that needs a Spark session while it is imported, when there is none yet."""
+
+    module: str
+    place: str | None
+    template = """{module} needs a Spark session while it is imported{_where}, and there is none
+        before the application runs. Nothing was started. Write types as objects,
+        @pandas_udf(DoubleType()) instead of @pandas_udf("double"), and use columns and DataFrames
+        only inside the function of a pipeline."""
+
+
 class InvalidOption(WithFacts):
     """An option of the Spark source that cannot be used. Never shows a URL."""
 
     option: str
     reason: str
     template = "The option {option!r} of the Milepost source {reason}"
+
+
+class StartAfterEnd(WithFacts):
+    """A batch read whose start is above its end."""
+
+    start: object
+    end: object
+    template = """Nothing would be read: the start {start} is after the end {end}. Exchange them, or
+        leave one of them out (startingPosition and endingPosition of the source, start and end of
+        history())."""
 
 
 class BeyondHorizon(WithFacts):
@@ -1139,6 +1208,52 @@ class UnknownVersion(_OfPipeline):
         if self.version is None:
             return "nothing below the active version to go back to"
         return f"no version {self.version} for this operation"
+
+
+class UnknownColumn(_WithPlace, _OfPipeline):
+    """A pipeline's function uses a column that is not there."""
+
+    column: str
+    known: list[str]  # some, if there are many
+    place: str | None
+    is_left_out: bool = field(kw_only=True)  # by the option `columns`
+    template = """its function uses the column {column!r}{_where}, {_why} Nothing was written."""
+
+    @property
+    def _why(self) -> str:
+        if self.is_left_out:
+            wanted = [*self.known, self.column]
+            return f"which its option columns leaves out. Pass columns={wanted}."
+        known = ", ".join(self.known)
+        return f"which is not there{f'. There are: {known}' if known else ''}."
+
+
+class FunctionFailed(_WithPlace, _OfPipeline):
+    """Code of a pipeline raised an exception in a task, such as a UDF."""
+
+    cause: str
+    place: str | None
+    template = """its code raised {cause}{_where}. Nothing of the batch was written, and the
+        checkpoint is before it. Fix the code, or leave out the messages that it cannot take, and
+        start again."""
+
+
+class WriteRefused(_OfPipeline):
+    """PostgreSQL refused what a pipeline writes."""
+
+    cause: str
+    template = """PostgreSQL refused its output: {cause}. Nothing of the batch was written, and the
+        checkpoint is before it."""
+
+
+class SparkFailed(_WithPlace, _OfPipeline):
+    """Spark refused, or could not do, what a pipeline's function asks for."""
+
+    cause: str
+    condition: str | None  # Spark's name for it
+    place: str | None
+    template = """Spark could not compute its output{_where}: {cause}. Nothing of the batch was
+        written, and the checkpoint is before it."""
 
 
 class InvalidOutput(_OfPipeline):

@@ -162,6 +162,19 @@ def test_the_last_error_and_a_silent_driver_are_listed(cli: Cli, conn: Connectio
     assert whole in cli.run("pipelines").stdout.splitlines()
 
 
+def test_an_error_is_shown_with_its_age_and_whether_it_is_over(cli: Cli, conn: Connection) -> None:
+    conn.execute(
+        "insert into milepost.pipelines (name, version, code_version, sink, is_active, built_at,"
+        " state, last_error, last_error_at, reported_at) values ('late', 1, 1, 'append t', true,"
+        " now(), 'running', 'ValueError: once', now() - interval '3 hours', now())"
+    )
+    assert "late v1, recovered, 3 h ago: ValueError: once" in cli.run("pipelines").stdout
+    assert listed(cli, 1)["is_recovered"] is True
+    conn.execute("update milepost.pipelines set state = 'failed'")
+    assert "late v1, 3 h ago: ValueError: once" in cli.run("status").stdout
+    assert listed(cli, 1)["is_recovered"] is False
+
+
 def test_a_listing_has_all_that_an_operator_looks_for(cli: Cli, conn: Connection) -> None:
     conn.execute(
         "insert into milepost.pipelines (name, version, code_version, sink, is_active, built_at,"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -31,12 +33,28 @@ class FailureGroup(TyperGroup):
                 traceback.print_exception(error)
             else:
                 typer.echo(f"error: {in_one_line(error)}", err=True)
-            raise typer.Exit(getattr(error, "exit_code", 1)) from error
+            raise typer.Exit(exit_code(error)) from error
         except KeyboardInterrupt as interrupt:
             raise typer.Exit(INTERRUPTED) from interrupt
         except BrokenPipeError:
             _forget_stdout()
             return None
+
+
+def exit_code(error: Exception) -> int:
+    return error.exit_code if isinstance(error, MilepostError) else 1
+
+
+@contextmanager
+def stacks_printed(is_wanted: bool) -> Iterator[None]:
+    """With the traceback of the error that ends the command, and of its causes: what Spark raised,
+    with the stacks of its JVM."""
+    try:
+        yield
+    except (MilepostError, psycopg.Error) as error:
+        if is_wanted:
+            traceback.print_exception(error)
+        raise
 
 
 def in_one_line(error: Exception) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import typer
 
-from milepost.cli.output import print_facts, print_json
+from milepost.cli.output import print_facts, print_json, print_remark
 from milepost.words import duration
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ def as_document(status: Status) -> dict[str, Any]:
     if "handled_transaction_id" in document:
         del document["handled_transaction_id"]
         document["handled_position"] = _text(getattr(status, "handled_up_to", None))
-    return document | {"position": _text(status.checkpoint)}
+    known = {"position": _text(status.checkpoint), "is_recovered": status.is_recovered}
+    return document | known
 
 
 def _text(position: Position | None) -> str | None:
@@ -52,6 +54,21 @@ def print_versions(name: str, found: Sequence[Status], *, as_json: bool) -> None
 def counted(expectation: Mapping[str, Any]) -> str:
     """How many rows have passed and violated an expectation of a pipeline."""
     return f"{expectation['passed']:,} passed, {expectation['violated']:,} violated"
+
+
+def print_error(label: str, status: Status) -> None:
+    """The last error, how long ago it was, and whether it is over. `show` has its exact time."""
+    if status.last_error is None:
+        return
+    style = "dim" if status.is_recovered else "red"
+    print_remark(f"{label}{_since(status, datetime.now(UTC))}: {status.last_error}", style)
+
+
+def _since(status: Status, now: datetime) -> str:
+    if status.last_error_at is None:
+        return ""
+    ago = duration((now - status.last_error_at).total_seconds())
+    return f", {'recovered, ' if status.is_recovered else ''}{ago} ago"
 
 
 def shown(position: Position | None) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import psycopg
 import typer
 
-from milepost.cli.failures import in_one_line
+from milepost.cli.failures import exit_code, in_one_line
 from milepost.errors import MilepostError
 
 LogFormat: TypeAlias = Literal["text", "json"]
@@ -22,6 +22,7 @@ _TEXT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 # A placeholder in a message, with its name if it has one: `job=%s`.
 _PLACEHOLDER = re.compile(r"(?:(\w+)=)?%(?:%|[-#0 +]*\d*(?:\.\d+)?[a-zA-Z])")
 log = logging.getLogger("milepost")
+stacks = logging.getLogger("milepost.stacks")  # of errors that are told in a line
 
 
 class JsonFormatter(logging.Formatter):
@@ -51,10 +52,13 @@ def fields(record: logging.LogRecord) -> dict[str, Any]:
     return {name: value for name, value in pairs if name is not None}
 
 
-def set_up_logging(level: str, log_format: LogFormat) -> None:
+def set_up_logging(level: str, log_format: LogFormat, *, has_stacks: bool = False) -> None:
+    """`has_stacks`: also of errors that are told in a line. Level debug has them, too."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else logging.Formatter(_TEXT))
     logging.basicConfig(handlers=[handler], level=level.upper())
+    if has_stacks:
+        stacks.setLevel(logging.DEBUG)
     if log_format == "json":
         logging.captureWarnings(True)
 
@@ -65,10 +69,10 @@ def failures_logged() -> Iterator[None]:
     try:
         yield
     except (MilepostError, psycopg.Error) as error:
-        # With its traceback only at level debug, as on a terminal.
-        trace = error if log.isEnabledFor(logging.DEBUG) else None
+        # With its traceback only if that is wanted, as on a terminal.
+        trace = error if stacks.isEnabledFor(logging.DEBUG) else None
         log.log(logging.ERROR, "%s", in_one_line(error), exc_info=trace)
-        raise typer.Exit(1) from error
+        raise typer.Exit(exit_code(error)) from error
     except Exception as error:
         log.exception("%s", type(error).__name__)
         raise typer.Exit(1) from error

@@ -10,7 +10,7 @@ from milepost import db
 from milepost.checkpoints import CheckpointKey
 from milepost.errors import UnknownPipeline, UnknownVersion, VersionInUse
 from milepost.pipeline import versions
-from milepost.processors.admin import COUNT_UP_TO
+from milepost.processors.admin import COUNT_UP_TO, is_recovered
 from milepost.records import Position
 
 if TYPE_CHECKING:
@@ -48,6 +48,13 @@ class PipelineStatus:
     dead_letters: int = 0
     expectations: list[dict[str, Any]] | None = None  # how many rows have passed and violated each
     rejected: str | None = None  # the view of the rows that were set aside
+
+    @property
+    def is_recovered(self) -> bool | None:
+        """From its last error. None if there was none."""
+        return is_recovered(
+            self.state, self.lag_messages, failed_at=self.last_error_at, moved_at=self.updated_at
+        )
 
     @property
     def checkpoint(self) -> Position | None:

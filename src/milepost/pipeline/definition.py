@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
 
 from milepost.checkpoints import CheckpointKey
+from milepost.errors import InvalidOutput
 from milepost.log import Selection, Start
 from milepost.pipeline.expectations import Expectations, OnViolation
 from milepost.pipeline.names import REJECTED, wanted_columns
@@ -191,7 +192,23 @@ def seconds_of(trigger: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A pipeline's options and its function."""
+    """A pipeline's options and its code."""
 
     options: PipelineOptions
-    function: Function
+    code: Function
+
+    def function(self, messages: DataFrame) -> DataFrame:
+        """What the code makes of the messages. Refuses what is no DataFrame."""
+        from pyspark.sql import DataFrame  # an extra, and slow to import
+
+        returned: object = self.code(messages)
+        if isinstance(returned, DataFrame):
+            return returned
+        raise InvalidOutput(self.options.name, None, _not_a_frame(returned))
+
+
+def _not_a_frame(returned: object) -> str:
+    if returned is None:
+        return "is None: its function must return a DataFrame. Does it lack a `return`?"
+    kind = type(returned).__name__
+    return f"is of type {kind}: its function must return a DataFrame."

@@ -44,7 +44,7 @@ class Pipeline(Follower):
         return self.definition.options.name
 
     def __call__(self, messages: DataFrame) -> DataFrame:
-        return self.definition.function(messages)
+        return self.definition.code(messages)
 
     def using(self, settings: SparkSettings) -> Pipeline:
         """The same pipeline with these settings of Spark."""

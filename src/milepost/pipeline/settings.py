@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from milepost.errors import InvalidSparkSetting
 
 VARIABLE = "MILEPOST_SPARK_CONF"  # key=value;key=value
 MASTER_VARIABLE = "MILEPOST_SPARK_MASTER"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_WITH_STACKS = "-Dmilepost.failures=error"  # see log4j2.properties
 _PREFIX = "spark."
 
 
@@ -22,6 +24,11 @@ class SparkSettings:
 
     master: str | None = None
     config: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold secrets
+
+    def with_stacks(self) -> SparkSettings:
+        """Spark's own log shows why tasks and jobs failed, with the stacks of the JVM."""
+        options = f"{_WITH_STACKS} {self.config.get(JAVA_OPTIONS, '')}".strip()
+        return replace(self, config={**self.config, JAVA_OPTIONS: options})
 
 
 def spark_settings(

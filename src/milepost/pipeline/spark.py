@@ -3,17 +3,23 @@ errors as its only log output."""
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from pyspark import SparkContext
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from milepost.embedded.java import java_home, quiet_home
 from milepost.pipeline.connect import REMOTE
+from milepost.pipeline.jvm import refuse_ended_driver
+from milepost.pipeline.master import refuse_unreachable
+from milepost.pipeline.settings import JAVA_OPTIONS
 from milepost.pipeline.source import MilepostSource
 
 if TYPE_CHECKING:
@@ -30,10 +36,10 @@ STREAM_VARIABLES = (
     "SPARK_BUFFER_SIZE",
     "SPARK_PYTHON_RUNTIME",
 )
+_ERROR_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _starting = threading.Lock()  # all pipelines of a process share one session
 _registered: WeakSet[SparkSession] = WeakSet()  # sessions that know the source
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"  # spark-submit sets it to the port of its Java
-_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     # Filters reach the source only with this. It is off by default.
@@ -59,6 +65,7 @@ def spark_session(
 
     `config` overrides all defaults. A `master` like `sc://host:15002` is a Spark Connect server.
     """
+    _refuse_unusable(master or (config or {}).get("spark.master", ""))
     is_submitted = _SUBMITTED in os.environ
     if master is not None and master.startswith(REMOTE):
         return _connected(master, config or {})
@@ -66,10 +73,18 @@ def spark_session(
     with _starting:
         _prepare_environment(is_quiet=is_quiet)
         spark = SparkSession.builder.appName(app_name).config(map={**chosen}).getOrCreate()
+        if is_quiet:
+            _silence_python(spark)
         if spark not in _registered:  # while no other pipeline uses it
             register_source(spark)
             _registered.add(spark)
     return spark
+
+
+def _refuse_unusable(address: str) -> None:
+    refuse_ended_driver()
+    if SparkContext._active_spark_context is None:
+        refuse_unreachable(address)
 
 
 def _connected(address: str, config: Mapping[str, str]) -> SparkSession:
@@ -115,8 +130,24 @@ def settings(
     if is_quiet:
         # First, so that a user's own logging options win.
         option = f"-Dlog4j2.configurationFile=file:{_LOGGING}"
-        chosen[_JAVA_OPTIONS] = f"{option} {config.get(_JAVA_OPTIONS, '')}".strip()
+        chosen[JAVA_OPTIONS] = f"{option} {config.get(JAVA_OPTIONS, '')}".strip()
     return chosen
+
+
+def _silence_python(spark: SparkSession) -> None:
+    """PySpark writes each error that it raises to stderr, too, with its stacks. Its server of
+    accumulators and py4j print tracebacks when the JVM is killed."""
+    for name in _ERROR_LOGGERS:
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_not_of_py4j)
+    server: Any = getattr(spark.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda *_: None
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """It logs to the root logger."""
+    return not record.pathname.endswith("py4j/java_gateway.py")
 
 
 def _prepare_environment(*, is_quiet: bool) -> None:

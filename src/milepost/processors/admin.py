@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 COUNT_UP_TO = 100_000
 _NOT_RUNNING = ("stopped", "failed", "silent", "paused")
+_IN_ERROR = ("failed", "reconnecting", "waiting", "retrying", "silent", "starting")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,13 @@ class ProcessorStatus:
     unhandled_messages: int | None = None
 
     @property
+    def is_recovered(self) -> bool | None:
+        """From its last error. None if there was none."""
+        return is_recovered(
+            self.state, self.lag_messages, failed_at=self.last_error_at, moved_at=self.updated_at
+        )
+
+    @property
     def checkpoint(self) -> Position | None:
         if self.transaction_id is None or self.position is None:
             return None
@@ -59,6 +67,19 @@ class ProcessorStatus:
         if self.handled_transaction_id is None or self.handled_position is None:
             return None
         return Position(self.handled_transaction_id, self.handled_position)
+
+
+def is_recovered(
+    state: str, lag_messages: int, *, failed_at: datetime | None, moved_at: datetime | None
+) -> bool | None:
+    """Whether it works again since its last error: its checkpoint has moved, or nothing is left to
+    do. One that is started again after an error and meets it again has done neither. None if there
+    was no error. Pure."""
+    if failed_at is None:
+        return None
+    if state in _IN_ERROR:
+        return False
+    return lag_messages == 0 or (moved_at is not None and moved_at > failed_at)
 
 
 def list_processors(

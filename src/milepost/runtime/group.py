@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
-from milepost.errors import StopTimedOut
+from milepost.errors import MilepostError, StopTimedOut
 from milepost.retry import Retry
 from milepost.runtime.lost_server import Backoff
 from milepost.runtime.session import Until
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from milepost.sql import Activity
 
 log = logging.getLogger("milepost.runtime")
+stacks = logging.getLogger("milepost.stacks")  # of errors that are told in a line
 RESTART = Retry(first_seconds=1.0, longest_seconds=60.0)
 REST_SECONDS = 0.02  # how long is looked whether others append while all members rest
 
@@ -116,13 +117,14 @@ class Group:
     ) -> bool:
         """Waits for the time of the restart."""
         self._failures.setdefault(member.name, error)
-        if self.is_fail_fast or not isinstance(error, Exception):
+        if self.is_fail_fast or not isinstance(error, Exception) or _ends_process(error):
             self.stop.set()
             return False
         if until != "stopped" or self.stop.is_set():
             return False
         seconds = backoff.next_seconds()
         log.error("member=%s failed, restarts in %.1f s: %s", member.name, seconds, error)
+        stacks.debug("member=%s", member.name, exc_info=error)
         if self.stop.wait(seconds):
             return False
         # From here on it counts as recovered, until it fails again.
@@ -145,6 +147,10 @@ class Group:
             raise error
         # The first cause is what is raised, so this is only logged.
         log.error("%s", error)
+
+
+def _ends_process(error: Exception) -> bool:
+    return isinstance(error, MilepostError) and error.ends_process
 
 
 STDERR = 2

@@ -62,8 +62,9 @@ def is_server_lost(error: BaseException) -> bool:
         return _is_adbc_lost(error)
     if module.startswith(_SPARK_MODULES):
         return any(words in str(error) for words in _SPARK_WORDS)
-    # What breaks between two batches comes through Arrow's stream, which has no SQLSTATE.
-    return isinstance(error, OSError) and _says_lost(None, str(error))
+    # What breaks between two batches comes through Arrow's stream, which has no SQLSTATE: a plain
+    # OSError. Those of files and of other connections, as to the JVM, have a class or a number.
+    return type(error) is OSError and error.errno is None and _says_lost(None, str(error))
 
 
 def is_server_starting(error: BaseException) -> bool:

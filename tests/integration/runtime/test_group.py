@@ -12,9 +12,9 @@ import pytest
 
 from milepost import Job, Message, Milepost, RecordedMessage, Retry, TakenJob
 from milepost.db import Connection
-from milepost.errors import HandlerFailed, StopTimedOut
-from milepost.runtime import Group
-from milepost.sql import LogOrder
+from milepost.errors import HandlerFailed, SparkDriverEnded, StopTimedOut
+from milepost.runtime import Group, Until
+from milepost.sql import Activity, LogOrder
 from tests.waiting import wait_until
 
 SOON = Retry(first_seconds=0.05, longest_seconds=0.1)
@@ -73,6 +73,27 @@ def test_a_member_that_fails_is_restarted_and_the_others_go_on(
         append(mp, conn, 2)
         wait_until(lambda: (handled[0], sick[0]) == (7, 7))
     assert raised == []
+
+
+class Ended:
+    """A member whose Spark has ended."""
+
+    name = "ended"
+    activity: Activity = "pipeline"
+    own_connections = 0
+
+    def run(self, until: Until, stop: threading.Event) -> None:
+        raise SparkDriverEnded("signal 9 ended it")
+
+    def caught_up(self) -> bool:
+        return False
+
+
+def test_an_error_that_ends_the_process_stops_all_members(mp: Milepost) -> None:
+    """To restart the member would not help: what it lacks is gone from the process."""
+    mp.processor("healthy")(print)
+    with pytest.raises(SparkDriverEnded):
+        Group([*mp.members(), Ended()], restart=SOON).run()
 
 
 def test_a_member_that_still_fails_at_the_stop_is_what_is_raised(

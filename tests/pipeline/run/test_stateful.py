@@ -177,3 +177,34 @@ def test_without_its_directory_it_refuses_and_says_what_to_do(
     with pytest.raises(StateLost, match=remedy):
         catch_up(pipeline, spark)
     assert pipeline.position() == before
+
+
+def test_files_go_on_though_their_checkpoint_has_not_followed_before_a_kill(
+    mp: Milepost, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark's file sink decides what is done: the checkpoint may be batches behind it."""
+    path = str(tmp_path / "out")
+    sink = Files(path)
+    pipeline = mp.pipeline("files", sink=sink, max_messages_per_batch=5)(parsed)
+    place(mp, 0, 10)
+    catch_up(pipeline, spark)
+    with mp.connect() as conn:
+        conn.execute("update milepost.checkpoints set position = 5 where processor = 'files'")
+    place(mp, 10, 5)
+    catch_up(pipeline, spark)
+    assert sorted(row.total for row in spark.read.parquet(path).collect()) == list(range(15))
+    assert pipeline.caught_up()
+
+
+def test_a_directory_that_is_lost_is_shown_as_the_last_error(
+    mp: Milepost, spark: SparkSession, spark_directory: Path
+) -> None:
+    sink = Upsert("customers", key=["customer"])
+    pipeline = mp.pipeline("kept", sink=sink, stateful=True)(running_totals)
+    place(mp, 0, 10)
+    catch_up(pipeline, spark)
+    shutil.rmtree(spark_directory)
+    with pytest.raises(StateLost):
+        catch_up(pipeline, spark)
+    ((state, error),) = rows(mp, "select state, last_error from milepost.pipelines")
+    assert (state, str(error)[:11]) == ("failed", "StateLost: ")

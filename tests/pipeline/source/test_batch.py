@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from milepost import Message, Milepost, Position
 from milepost.checkpoints import CheckpointKey, PostgresCheckpointStore
+from milepost.errors import StartAfterEnd
 from milepost.pipeline.names import COLUMNS
 from milepost.pipeline.source.options import parse
 from milepost.pipeline.source.planner import Planner
@@ -181,8 +182,11 @@ def test_a_column_of_another_type_is_refused(spark: SparkSession, url: str) -> N
 
 @append_order
 def test_a_misspelt_option_is_refused(spark: SparkSession, url: str) -> None:
-    with pytest.raises(Exception, match="'topic' of the Milepost source is not known"):
+    with pytest.raises(Exception, match="'topic' of the Milepost source is not known") as refused:
         table(spark, url, topic="orders")
+    said = str(refused.value).partition("JVM stacktrace")[0]
+    assert "Traceback" not in said  # of the process in which the source runs
+    assert len(said.strip().splitlines()) <= 3
 
 
 def test_a_range_reads_by_the_primary_key_without_sorting(
@@ -225,3 +229,36 @@ def test_times_are_compared_to_the_microsecond(spark: SparkSession, mp: Milepost
     assert later.count() == sum(time > times[2] for time in times)
     not_yet = times[4] + timedelta(microseconds=1)
     assert table(spark, url).where(f"recorded_at >= timestamp'{not_yet}'").count() == 0
+
+
+@append_order
+def test_a_start_after_the_end_is_refused_unless_it_is_a_checkpoint(mp: Milepost, url: str) -> None:
+    """It would read nothing, in silence."""
+    append(mp, 20)
+    with mp.connect() as conn:
+        PostgresCheckpointStore(conn, "milepost").first(
+            CheckpointKey("billing"), lambda: Position(0, 15), "me"
+        )
+
+    def planned(start: str, **more: str) -> Range:
+        given = {"url": url, "startingPosition": start, "endingPosition": "10", **more}
+        with closing(Planner(parse(given, {}))) as planner:
+            return planner.batch_range()
+
+    for start in ("15", "latest", "2100-01-01T00:00:00+00:00"):
+        with pytest.raises(StartAfterEnd, match="0:10"):
+            planned(start)
+    assert planned("10").is_empty
+    assert planned("checkpoint", processor="billing").is_empty
+
+
+@append_order
+def test_times_select_what_was_recorded_from_the_first_and_before_the_second(
+    spark: SparkSession, mp: Milepost, url: str
+) -> None:
+    append(mp, 21)
+    times = [message.recorded_at for message in mp.read()]
+    first, last = times[7], times[14]
+    found = numbers_of(table(spark, url, startingPosition=first, endingPosition=last))
+    assert found == [n for n, time in enumerate(times) if first <= time < last]
+    assert next(m.data["n"] for m in mp.read(first)) == found[0]

@@ -32,6 +32,9 @@ def test_what_passes_is_waited_for(error: Exception) -> None:
         pg.QueryCanceled("canceling statement due to statement timeout"),
         pg.DiskFull("no space left"),
         ValueError("no server at all"),
+        ConnectionRefusedError(111, "Connection refused"),  # by the JVM: psycopg has its own class
+        FileNotFoundError("no such file"),
+        OSError(28, "No space left on device"),
     ],
 )
 def test_what_stays_is_not(error: Exception) -> None:

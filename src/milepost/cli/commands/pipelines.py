@@ -13,7 +13,13 @@ from milepost.app import Milepost
 from milepost.cli import options, output
 from milepost.cli.commands import previews
 from milepost.cli.commands.run import load
-from milepost.cli.following import as_document, counted, print_versions, progress_cells
+from milepost.cli.following import (
+    as_document,
+    counted,
+    print_error,
+    print_versions,
+    progress_cells,
+)
 from milepost.cli.on_log import command_of, new_group
 from milepost.cli.progress import progress
 from milepost.pipeline import admin
@@ -153,8 +159,7 @@ def print_pipelines(found: Sequence[admin.PipelineStatus]) -> None:
         label = f"{status.name} v{status.version}"
         if status.phases_ms and status.state != "kept":
             output.print_remark(f"{label}: {_phases(status.phases_ms)}")
-        if status.last_error is not None:
-            output.print_remark(f"{label}: {status.last_error}", style="red")
+        print_error(label, status)
         for remark in _remarks(status):
             output.print_remark(f"{label}: {remark}")
 

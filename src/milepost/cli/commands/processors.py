@@ -12,7 +12,13 @@ from milepost.cli import options, output
 from milepost.cli.commands import segments
 from milepost.cli.commands.read import parse_start
 from milepost.cli.commands.run import load
-from milepost.cli.following import as_document, print_versions, progress_cells, shown
+from milepost.cli.following import (
+    as_document,
+    print_error,
+    print_versions,
+    progress_cells,
+    shown,
+)
 from milepost.cli.on_log import command_of, new_group
 from milepost.errors import ResetNeedsApplication, UnknownProcessor
 from milepost.processors import ResetHandler, admin
@@ -141,8 +147,7 @@ def print_processors(found: Sequence[ProcessorStatus]) -> None:
     empty = "no processor has run on this log yet"
     output.print_table(rows, empty, right=("lag", "rate"), wrapped="owner")
     for status in found:
-        if status.last_error is not None:
-            output.print_remark(f"{status.name}: {status.last_error}", style="red")
+        print_error(status.name, status)
         for remark in _remarks(status):
             output.console().print(f"{status.name}: {remark}")
 

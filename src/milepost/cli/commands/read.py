@@ -29,7 +29,7 @@ def command(
             "--from",
             metavar="START",
             help="beginning, end, a position (42 or 17:42; reads after it) or a time (ISO 8601; "
-            "local without a time zone).",
+            "local without a time zone; reads what was recorded then or later).",
         ),
     ] = "beginning",
     topics: Annotated[list[str] | None, typer.Option("--topic", help="Repeatable.")] = None,

@@ -7,7 +7,6 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,11 +15,13 @@ import typer
 from milepost.app import Milepost
 from milepost.cli import options
 from milepost.cli.database import say_embedded
+from milepost.cli.failures import stacks_printed
 from milepost.cli.logs import LogFormat, failures_logged, log, set_up_logging
 from milepost.cli.output import say
 from milepost.cli.processes import Processes, stop_with_parent
-from milepost.errors import AppNotFound
+from milepost.errors import AppNotFound, NoSparkSession
 from milepost.pipeline.engine import SparkProcessor
+from milepost.pipeline.failures import needs_session, users_place
 from milepost.pipeline.pipeline import Pipeline
 from milepost.pipeline.settings import project_table, spark_settings
 from milepost.queue import Scheduler
@@ -68,22 +69,28 @@ def command(
         LogFormat,
         typer.Option(envvar="MILEPOST_LOG_FORMAT", help="json: each log line is a JSON object."),
     ] = "text",
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", help="Show errors with their whole stacks, also those of Spark."),
+    ] = False,
 ) -> None:
     """Run an application's processors, pipelines and workers until SIGTERM or Ctrl-C. Current
     batches and jobs are finished."""
-    set_up_logging(log_level, log_format)
+    set_up_logging(log_level, log_format, has_stacks=verbose)
     stop_with_parent()
     is_json = log_format == "json"
     tell = log.info if is_json else say
-    with failures_logged() if is_json else nullcontext():
+    with failures_logged() if is_json else stacks_printed(verbose):
         mp = load(application, tell)
         spark = spark_settings(project_table(Path.cwd()), os.environ, master, spark_conf or ())
+        spark = spark.with_stacks() if verbose else spark
         refuse_unrunnable(application, mp, only)
         if processes > 1:
             shared = [
                 *("--until", until, "--stop-seconds", str(stop_seconds)),
                 *("--log-level", log_level, "--log-format", log_format),
                 *(["--fail-fast"] if fail_fast else []),
+                *(["--verbose"] if verbose else []),
                 *(["--master", master] if master else []),
                 *(word for conf in spark_conf or () for word in ("--spark-conf", conf)),
             ]
@@ -151,6 +158,10 @@ def load(application: str, tell: Callable[[str], None] = say) -> Milepost:
         raise AppNotFound(
             f"There is no module {module_name!r} in {directory} or among the installed packages."
         ) from None
+    except (RuntimeError, AssertionError) as error:
+        if not needs_session(error):
+            raise
+        raise NoSparkSession(module_name, users_place(error)) from error
     found = getattr(module, name, None)
     if not isinstance(found, Milepost):
         kind = "nothing" if found is None else f"a {type(found).__name__}"

@@ -11,7 +11,7 @@ import typer
 from milepost.app import Milepost
 from milepost.checkpoints import CheckpointKey
 from milepost.cli import options, output
-from milepost.cli.following import as_document, progress_cells
+from milepost.cli.following import as_document, print_error, progress_cells
 from milepost.processors import admin
 from milepost.processors.segments import operations
 from milepost.processors.segments.operations import SegmentStatus, list_segments
@@ -90,8 +90,7 @@ def _print_segments(name: str, found: Sequence[SegmentStatus]) -> None:
     rows, right = [_cells(status) for status in found], ("segment", "lag", "epoch")
     output.print_table(rows, f"{name} has no segments", right=right, wrapped="owner")
     for status in found:
-        if status.last_error is not None:
-            output.print_remark(f"segment {status.id}: {status.last_error}", style="red")
+        print_error(f"segment {status.id}", status)
 
 
 def _cells(status: SegmentStatus) -> dict[str, str]:

@@ -14,6 +14,7 @@ from milepost.errors import ArchiveUnwritable, InvalidArchive
 from milepost.pipeline.archive.spark_file import SparkFiles
 from milepost.pipeline.archive.write_ranges import archive_with_spark
 from milepost.pipeline.connect import cores_of
+from milepost.pipeline.jvm import driver_ended
 from milepost.pipeline.settings import SparkSettings
 from milepost.pipeline.source import Planner, Range, SourceOptions, complete_conninfo
 from milepost.pipeline.spark import spark_session
@@ -32,6 +33,9 @@ class SparkArchiverSession(ArchiverSession):
     """Plans as many files as there are cores, and writes them at the same time."""
 
     spark: SparkSession = field(kw_only=True)
+
+    def meaning_of(self, error: Exception) -> Exception:
+        return driver_ended(error) or ArchiverSession.meaning_of(self, error)
 
     def _next(self, *, is_last: bool) -> Plan | None:
         with self.lease as conn:

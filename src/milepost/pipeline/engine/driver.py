@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from milepost.log import horizon, start_position
 from milepost.pipeline.connect import refuse_connect
 from milepost.pipeline.engine.segment_task import Order, work_off
+from milepost.pipeline.jvm import driver_ended, refuse_ended_driver
 from milepost.processors import Claims, ProcessorSession, standings
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ class RoundsSession(ProcessorSession):
 
     def is_lost(self) -> bool:
         return self.lease.is_lost()
+
+    def meaning_of(self, error: Exception) -> Exception:
+        return driver_ended(error) or ProcessorSession.meaning_of(self, error)
 
     def checkpoint(self) -> Checkpoint | None:
         """Not used: there is one for each segment, without an owner."""
@@ -61,6 +65,7 @@ class RoundsSession(ProcessorSession):
 
     def _open(self) -> None:
         refuse_connect(self.spark, f"Processor {self.options.name!r} cannot have engine='spark'")
+        refuse_ended_driver()
         self.open_lease()
         options = self.options
         claims = Claims(options.key, self.status.owner, options.claim_seconds, self.schema)

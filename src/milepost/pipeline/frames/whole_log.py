@@ -10,7 +10,7 @@ from milepost import sql
 from milepost.log import Selection
 from milepost.pipeline.frames.range_frame import range_frame
 from milepost.pipeline.names import stored_columns, wanted_columns
-from milepost.pipeline.source import Conditions, Planner, Range, SourceOptions, complete_conninfo
+from milepost.pipeline.source import Conditions, Planner, SourceOptions, complete_conninfo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,8 @@ def history(
     columns: Sequence[str] | None = None,
     schema: str = sql.DEFAULT_SCHEMA,
 ) -> DataFrame:
-    """The messages after `start`, up to and including `end`, as they are when this is called.
+    """The messages after `start`, up to and including `end`, as they are when this is called. Of
+    times: recorded at `start` or later, and before `end`.
 
     Spark reads the files of the archive by itself, and fetches the rest from PostgreSQL. `columns`
     may name `content`, the JSON as a VARIANT. Without `url`, the environment says where the log is.
@@ -51,9 +52,7 @@ def history(
         columns=stored_columns(wanted),
     )
     with closing(Planner(options)) as planner:
-        # The start first: what is appended meanwhile must not be before it.
-        range_ = Range(planner.start(), planner.end())
-        return range_frame(spark, planner, range_, wanted).frame
+        return range_frame(spark, planner, planner.batch_range(), wanted).frame
 
 
 def _start(start: Start) -> Position | datetime | Literal["earliest", "latest"]:

@@ -16,6 +16,8 @@ from psycopg import errors as pg
 from milepost.checkpoints import Answer, CheckpointKey, PostgresCheckpointStore
 from milepost.errors import CompetingPipeline, MilepostError, RebuildFailed
 from milepost.pipeline import versions
+from milepost.pipeline.failures import explained, in_short
+from milepost.pipeline.jvm import driver_ended, refuse_ended_driver
 from milepost.pipeline.rebuild.range_size import DEFAULT_MAX_MESSAGES
 from milepost.pipeline.run import is_passing
 from milepost.pipeline.source import Planner, Range
@@ -75,6 +77,7 @@ class RebuildSession(Session):
     _total: int = field(default=0, init=False)
 
     def _open(self) -> None:
+        refuse_ended_driver()
         self._conn = self._stack.enter_context(self.setup.connected("milepost rebuild"))
         planner = Planner(self.setup.source(self._few))
         self._planner = self._stack.enter_context(closing(planner))
@@ -112,7 +115,11 @@ class RebuildSession(Session):
             self.status.change(self._conn, state, error)
 
     def meaning_of(self, error: Exception) -> Exception:
-        return ServerLost(str(error)) if is_passing(error) else error
+        if ended := driver_ended(error):
+            return ended
+        if is_passing(error):
+            return ServerLost(in_short(error))
+        return explained(error, self._options)
 
     def _has_swapped_before(self) -> bool:
         """Whether the swap was committed although its answer was lost with the server."""

@@ -11,7 +11,9 @@ import psycopg
 
 from milepost import db
 from milepost.checkpoints import PostgresCheckpointStore
-from milepost.errors import StagingLost
+from milepost.errors import MilepostError, StagingLost, describe
+from milepost.pipeline.failures import explained, in_short, text_of
+from milepost.pipeline.jvm import driver_ended, refuse_ended_driver
 from milepost.pipeline.run.orders import ask_orders
 from milepost.pipeline.run.report import of
 from milepost.pipeline.versions import load_versions, lock_versions, version_to_run
@@ -62,16 +64,18 @@ class PipelineSession(Session):
         self.status.change(self._conn, state, error)
 
     def meaning_of(self, error: Exception) -> Exception:
+        if ended := driver_ended(error):
+            return ended
         if isinstance(error, CheckpointMoved):
             self.report_end("stopped")
             return SessionOver(f"the checkpoint was moved: {error}")
-        if _SLOW_WORDS in str(error):
+        if _SLOW_WORDS in text_of(error):
             return self._busy()
         if is_passing(error) or self.is_lost():
-            return ServerLost(str(error))
+            return ServerLost(in_short(error))
         if self.is_swapped():
             return SessionOver("another version was made the active one")
-        return error
+        return explained(error, self._options)
 
     def _busy(self) -> SparkBusy:
         busy = SparkBusy()
@@ -108,6 +112,7 @@ class PipelineSession(Session):
         return PostgresCheckpointStore(self._conn, self.setup.schema)
 
     def _open(self) -> None:
+        refuse_ended_driver()  # or its refused connections would look like a lost server
         schema = self.setup.schema
         self._conn = self._stack.enter_context(self.setup.connected())
         with self._conn.transaction():
@@ -116,7 +121,11 @@ class PipelineSession(Session):
             self.status.register(self._conn)
         if self._options.table is None:  # without a view, the version in the code is the active one
             db.run(self._conn, schema, "activate_pipeline", **of(self._options))
-        self._begin()
+        try:
+            self._begin()
+        except MilepostError as error:  # the supervisor reports only what ends a session that runs
+            self.report_end("failed", describe(error))
+            raise
 
     def _choose_version(self) -> None:
         known = load_versions(self._conn, self._options.name, self.setup.schema)

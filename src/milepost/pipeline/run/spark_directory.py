@@ -30,9 +30,10 @@ class DirectoryState:
     last_end: Position
     is_committed: bool
 
-    def fits(self, checkpoint: Position) -> bool:
-        """Whether Spark's next batch starts at the checkpoint, or is already done."""
-        if checkpoint == self.last_end:
+    def fits(self, checkpoint: Position, *, is_leading: bool = False) -> bool:
+        """Whether Spark's next batch starts at the checkpoint, or is already done. `is_leading`:
+        Spark writes by itself, and the checkpoint follows, so it may be behind."""
+        if checkpoint == self.last_end or (is_leading and checkpoint < self.last_end):
             return True
         return checkpoint == self.last_start and not self.is_committed
 

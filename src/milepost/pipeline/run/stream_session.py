@@ -159,7 +159,8 @@ class StreamSession(PipelineSession):
         # One of another run belongs to another database, or is older than a reset.
         is_own = directory.open() and directory.run == orders.spark_run
         state = directory.state() if is_own else None
-        if state is None or not state.fits(orders.checkpoint):
+        is_leading = isinstance(self._options.sink, Files)
+        if state is None or not state.fits(orders.checkpoint, is_leading=is_leading):
             raise StateLost(
                 self._options.name,
                 directory.path,

@@ -13,6 +13,7 @@ from contextlib import closing
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from pyspark import SparkContext
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -31,9 +32,11 @@ from milepost.errors import InvalidOption
 from milepost.pipeline.names import COLUMNS, CONTENT
 from milepost.pipeline.source import options
 from milepost.pipeline.source.filters import push
+from milepost.pipeline.source.plain_errors import each_plainly, plainly
 from milepost.pipeline.source.planner import Planner
 from milepost.pipeline.source.range_reader import RangeReader
 from milepost.pipeline.source.ranges import Range
+from milepost.pipeline.source.workers_python import refuse_other_python
 from milepost.records import Position
 
 if TYPE_CHECKING:
@@ -55,11 +58,17 @@ class MilepostSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
+        """Spark asks for it when the source is registered: the first time that we are asked
+        anything, and the last time before Spark starts the Python of its workers."""
+        if SparkContext._active_spark_context is not None:  # in the driver
+            refuse_other_python(SparkContext._active_spark_context)
         return "milepost"
 
+    @plainly
     def schema(self) -> StructType:
         return schema_of(self._parsed().columns)
 
+    @plainly
     def reader(self, schema: StructType) -> BatchReader:
         parsed = self._parsed()
         if parsed.max_messages is not None:
@@ -69,6 +78,8 @@ class MilepostSource(DataSource):
         return BatchReader(replace(parsed, columns=_columns_of(schema)))
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802
+        """Not plainly: if this fails, Spark stops the reader that it does not have, and shows that
+        error. Ours is in the traceback."""
         parsed = self._parsed()
         if parsed.end != "latest":
             raise InvalidOption("endingPosition", "is for batch reads: a stream has no end.")
@@ -94,15 +105,14 @@ class BatchReader(DataSourceReader):
         self._options = replace(self._options, conditions=conditions)
         return left
 
+    @plainly
     def partitions(self) -> list[InputPartition]:
         with closing(Planner(self._options)) as planner:
-            # The start first: what is appended meanwhile must not be before it.
-            range_ = Range(planner.start(), planner.end())
-            return [InputPartition(part) for part in planner.split_for_tasks(range_)]
+            return [InputPartition(part) for part in planner.split_for_tasks(planner.batch_range())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         part: Part = partition.value
-        return RangeReader(self._options).batches(part.range, part.file)
+        return each_plainly(RangeReader(self._options).batches(part.range, part.file))
 
 
 class PushFilters:
@@ -127,6 +137,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planner = Planner(given)
         self._frozen: Position | None = None
 
+    @plainly
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         return asdict(self._planner.start())
 
@@ -134,24 +145,28 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         limit = self._options.max_messages
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
+    @plainly
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         max_count = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         newest = self._planner.horizon() if self._frozen is None else self._frozen
         return asdict(self._planner.reach(Position(**start), newest, max_count))
 
+    @plainly
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._frozen = self._planner.horizon()
 
+    @plainly
     def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802
         return asdict(self._planner.horizon())
 
+    @plainly
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         range_ = Range(Position(**start), Position(**end))
         return [InputPartition(part) for part in self._planner.split(range_)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         part: Part = partition.value
-        return RangeReader(self._options).batches(part.range, part.file)
+        return each_plainly(RangeReader(self._options).batches(part.range, part.file))
 
     def stop(self) -> None:
         self._planner.close()

@@ -12,7 +12,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from milepost import db, sql
 from milepost.checkpoints import CheckpointKey
-from milepost.errors import InvalidOption, InvalidPosition
+from milepost.errors import InvalidOption, InvalidPosition, StartAfterEnd
 from milepost.pipeline import refuse_pooled
 from milepost.pipeline.names import COLUMNS, CONTENT
 from milepost.pipeline.source.filters import EVERYTHING, Conditions
@@ -61,6 +61,13 @@ class SourceOptions:
     messages_per_partition: int = DEFAULT_MESSAGES_PER_PARTITION
     columns: tuple[str, ...] = tuple(COLUMNS)
     retry_seconds: int = DEFAULT_RETRY_SECONDS
+
+    def __post_init__(self) -> None:
+        """A position and a time are compared when the read is planned: the log knows which is
+        first."""
+        are_times = isinstance(self.start, datetime) and isinstance(self.end, datetime)
+        if are_times and self.start > self.end:  # type: ignore[operator]  # both are times
+            raise StartAfterEnd(self.start, self.end)
 
 
 def parse(given: Mapping[str, str], environ: Mapping[str, str]) -> SourceOptions:

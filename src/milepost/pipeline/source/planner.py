@@ -18,7 +18,13 @@ import psycopg
 
 from milepost import db, log, sql
 from milepost.checkpoints import CheckpointKey, PostgresCheckpointStore
-from milepost.errors import ArchiveFileError, BeyondHorizon, NotPermitted, RangeRemoved
+from milepost.errors import (
+    ArchiveFileError,
+    BeyondHorizon,
+    NotPermitted,
+    RangeRemoved,
+    StartAfterEnd,
+)
 from milepost.log.history import ArchivedFile, file_after, files_between
 from milepost.pipeline.source import archived, ranges
 from milepost.pipeline.source.parts import Part, cut, may_hold
@@ -76,6 +82,15 @@ class Planner:
             return self._ask(lambda conn: log.start_position(conn, end, self.options.schema))
         self.refuse_beyond(end, horizon)
         return end
+
+    def batch_range(self) -> Range:
+        """What a batch reads. Its start may be above its end only if it is somebody's checkpoint:
+        then there is nothing left to read."""
+        start = self.start()  # first: what is appended meanwhile must not be before it
+        end = self.end()
+        if start > end and not isinstance(self.options.start, CheckpointKey):
+            raise StartAfterEnd(start, end)
+        return Range(start, max(start, end))
 
     def horizon(self) -> Position:
         """The last message below which nothing can appear any more, selected or not."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -56,7 +56,7 @@ def _upsert_plan(pipeline: str, sink: Upsert, columns: Sequence[Column], schema:
     key, set_, add = shares["key"], shares["set"], shares["add"]
     stored = [column for column in columns if column.name != sink.delete]
     parameters = {**named("key", key), **named("set", set_)}
-    explain = partial(_explain, pipeline, schema, list(sink.key))
+    explain = partial(_explain, pipeline, schema, shares)
     if sink.delete is not None:
         deleting = {**parameters, "delete_column": sink.delete}
         merge = Merge("merge_upsert_or_delete", deleting, columns, explain)
@@ -92,14 +92,16 @@ def upsert_shares(
 def _explain(
     pipeline: str,
     schema: str,
-    key: list[str],
+    shares: Mapping[str, Sequence[Column]],
     error: psycopg.Error,
     conn: Connection,
     staged: Staged,
 ) -> InvalidOutput | None:
-    column = error.diag.column_name
+    key, column = names_of(shares["key"]), error.diag.column_name
     if isinstance(error, pg.NotNullViolation) and column in key:
         return InvalidOutput(pipeline, column, "is null in some row, but it is part of the key.")
+    if isinstance(error, pg.NumericValueOutOfRange) and shares["add"]:
+        return _too_large(pipeline, shares["add"], str(error.diag.message_primary))
     if not isinstance(error, pg.CardinalityViolation):
         return None
     (values,) = db.fetch_one(conn, schema, "duplicate_key", **staged.parameters(), key_columns=key)
@@ -108,4 +110,17 @@ def _explain(
         None,
         f"has more than one row with the key ({', '.join(key)}) = {values} in one batch, and "
         "columns to set or a deletion: it is not clear which row to use. Group by the key.",
+    )
+
+
+def _too_large(pipeline: str, added: Sequence[Column], said: str) -> InvalidOutput:
+    """The server names the type that is too small, not the column."""
+    wanted = said.split()[0]  # `bigint out of range`, `numeric field overflow`
+    found = names_of([each for each in added if each.type.startswith(wanted)]) or names_of(added)
+    one_of = "" if len(found) == 1 else f", in one of {', '.join(found)}"
+    return InvalidOutput(
+        pipeline,
+        None if one_of else found[0],
+        f"has a sum that its type cannot hold ({said}{one_of}). Cast it to a larger type, such as "
+        "decimal(38,0), and raise the pipeline's version: a new version gets a new table.",
     )

@@ -21,6 +21,7 @@ from psycopg.errors import LockNotAvailable
 from milepost import db
 from milepost.errors import NoPartner, SegmentsBusy, UnknownSegment
 from milepost.owner import owner_name
+from milepost.processors.admin import is_recovered
 from milepost.processors.segments.split_merge import halves, narrowest_pair, partner, widest
 from milepost.records import Position, Segment
 
@@ -52,6 +53,13 @@ class SegmentStatus:
     last_error_at: datetime | None
     lag_messages: int
     lag_seconds: float
+
+    @property
+    def is_recovered(self) -> bool | None:
+        """From its last error. None if there was none."""
+        return is_recovered(
+            "", self.lag_messages, failed_at=self.last_error_at, moved_at=self.updated_at
+        )
 
     @property
     def segment(self) -> Segment:

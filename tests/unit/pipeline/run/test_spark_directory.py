@@ -27,6 +27,14 @@ def test_the_checkpoint_decides(found: DirectoryState, checkpoint: int, *, fits:
     assert found.fits(Position(0, checkpoint)) is fits
 
 
+@pytest.mark.parametrize(("checkpoint", "fits"), [(5, True), (10, True), (20, True), (30, False)])
+def test_where_spark_writes_by_itself_the_checkpoint_may_be_behind(
+    checkpoint: int, *, fits: bool
+) -> None:
+    found = state(10, 20, is_committed=True)
+    assert found.fits(Position(0, checkpoint), is_leading=True) is fits
+
+
 def test_the_end_of_a_batch_is_read_from_sparks_file() -> None:
     text = 'v1\n{"batchWatermarkMs":0}\n{"transaction_id": 3, "position": 42}'
     assert parse_end(text) == Position(3, 42)

@@ -6,7 +6,13 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from milepost.checkpoints import CheckpointKey
-from milepost.errors import InvalidOption, InvalidSchemaName, InvalidUrl, MilepostError
+from milepost.errors import (
+    InvalidOption,
+    InvalidSchemaName,
+    InvalidUrl,
+    MilepostError,
+    StartAfterEnd,
+)
 from milepost.pipeline.source.options import SourceOptions, complete_conninfo, parse
 from milepost.records import Position
 
@@ -156,3 +162,10 @@ def test_options_do_not_show_the_password() -> None:
     with pytest.raises(MilepostError) as caught:
         options(topics="")
     assert "s3cret" not in str(caught.value)
+
+
+def test_a_time_to_start_that_is_after_the_time_to_end_is_refused() -> None:
+    earlier, later = "2026-01-31T12:00:00+00:00", "2026-01-31T12:00:00+01:00"
+    with pytest.raises(StartAfterEnd, match="Exchange them"):
+        options(startingPosition=earlier, endingPosition=later)
+    options(startingPosition=later, endingPosition=earlier)

@@ -1,0 +1,116 @@
+"""Pipelines that keep state in Spark's directory, while their driver is killed again and again: the
+results are those of a plain computation, and each message is in one row of the files. If the
+directory is deleted under them, they say so and write nothing more."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from functools import partial
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pyarrow.parquet as pq
+import pytest
+
+from milepost import Milepost
+from tests.chaos.options import TIMEOUT_SECONDS, new_seed
+from tests.chaos.pipelines.driving import (
+    START_SECONDS,
+    Orders,
+    count_of,
+    driver,
+    kill_again_and_again,
+    wait_for_progress,
+)
+from tests.chaos.pipelines.names import FILES, FILES_VARIABLE, FIRSTS, TOTALS
+from tests.pipeline.running import expected_per_customer, place, rows
+from tests.soak import Figures
+from tests.waiting import wait_until
+
+pytestmark = [
+    pytest.mark.soak,
+    pytest.mark.timeout(TIMEOUT_SECONDS + 1200),
+    pytest.mark.parametrize("order", ["append"]),
+]
+INSTANCE = "tests.chaos.pipelines.stateful_instance"
+TWICE = 2  # each order is appended so often
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    directory = tmp_path / "files"
+    monkeypatch.setenv(FILES_VARIABLE, str(directory))
+    return directory
+
+
+def test_state_and_files_are_exact_though_drivers_are_killed(
+    mp: Milepost, url: str, tmp_path: Path, files: Path, figures: Figures
+) -> None:
+    written = partial(count_of, mp, "firsts")
+    orders = Orders(mp, random.Random(new_seed()), written, times=TWICE)
+    kills = kill_again_and_again(orders, url, tmp_path, (TOTALS, FIRSTS, FILES), INSTANCE)
+    found = [int(str(row[0])) for row in rows(mp, "select total from firsts")]
+    positions = in_files(files)
+    appended = [int(str(row[0])) for row in rows(mp, "select position from milepost.messages")]
+    figures(
+        messages=len(appended),
+        kills=kills,
+        lost=orders.count - len(set(found)) + len(appended) - len(set(positions)),
+        doubled=len(found) - len(set(found)) + len(positions) - len(set(positions)),
+    )
+    assert sorted(found) == list(range(orders.count))
+    assert sorted(positions) == sorted(appended)
+    totals = rows(mp, "select customer, total, orders from totals order by customer")
+    assert totals == expected(orders.count)
+
+
+def test_a_directory_that_is_deleted_under_load_is_told_and_nothing_more_is_written(
+    mp: Milepost, url: str, tmp_path: Path, files: Path
+) -> None:
+    place(mp, 0, 200)
+    names = (TOTALS, FIRSTS, FILES)
+    with driver(url, tmp_path, module=INSTANCE) as process:
+        wait_for_progress(mp, process, names)
+        wait_until(lambda: count_of(mp, "firsts") == 200)
+        shutil.rmtree(tmp_path / "milepost", ignore_errors=True)
+        place(mp, 200, 200)
+        wait_until(lambda: _told(mp) == dict.fromkeys(names, True), START_SECONDS)
+    assert count_of(mp, "firsts") in (200, 400)  # its last batch may have been under way
+    before = rows(mp, "select * from totals order by customer")
+    with driver(url, tmp_path, "caught_up", INSTANCE) as again:
+        assert again.wait(300) == 1
+    assert rows(mp, "select * from totals order by customer") == before
+
+
+def _told(mp: Milepost) -> dict[object, object]:
+    query = "select name, coalesce(last_error like 'StateLost: %', false) from milepost.pipelines"
+    return dict(rows(mp, query))  # type: ignore[arg-type]  # pairs
+
+
+def expected(count: int) -> list[tuple[object, ...]]:
+    """What `totals` comes to after the orders 0 to count - 1, each of them twice."""
+    once = expected_per_customer(count)
+    return [(name, TWICE * int(str(n)), TWICE * int(str(orders))) for name, n, orders in once]
+
+
+def in_files(directory: Path) -> list[int]:
+    """The positions in the files that Spark's log of the sink names: others are of killed tasks."""
+    columns = [pq.read_table(file).column("position") for file in committed(directory)]
+    return [position for column in columns for position in column.to_pylist()]
+
+
+def committed(directory: Path) -> list[Path]:
+    """As Spark reads its log: the last compact file has everything before it."""
+    log = directory / "_spark_metadata"
+    batches = {int(file.name.split(".")[0]): file for file in log.iterdir() if file.name[0] != "."}
+    compact = [number for number, file in batches.items() if file.name.endswith(".compact")]
+    first = max(compact, default=-1)
+    lines = [
+        line
+        for number, file in batches.items()
+        if number >= first
+        for line in file.read_text().splitlines()[1:]
+    ]
+    return [Path(unquote(urlsplit(json.loads(line)["path"]).path)) for line in lines if line]

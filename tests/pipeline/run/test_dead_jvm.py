@@ -1,0 +1,93 @@
+"""A driver whose JVM is killed, and one whose cluster is not there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from milepost import Milepost
+from tests.pipeline.running import expected_per_customer, place, rows
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.parametrize("order", ["append"])
+REPOSITORY = Path(__file__).parents[3]
+CUSTOMERS = "select customer, total, orders from customers order by customer"
+START_SECONDS = 300.0  # for a Spark on a busy machine
+
+
+def started(url: str, directory: Path, *words: str) -> subprocess.Popen[str]:
+    command = ["run", "tests.pipeline.driver:mp", "--spark-conf", "ui.enabled=false", *words]
+    return subprocess.Popen(
+        [sys.executable, "-m", "milepost.cli", *command],
+        cwd=REPOSITORY,
+        env=os.environ | {"MILEPOST_URL": url, "MILEPOST_SPARK_DIR": directory.as_uri()},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def children(pid: int) -> list[int]:
+    """Of a process; by the parent that each process names."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            text = status.read_text()
+        except OSError:
+            continue  # it has ended
+        if f"\nPPid:\t{pid}\n" in text:
+            found.append(int(status.parent.name))
+    return found
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1000)
+def test_a_killed_jvm_is_told_and_ends_the_process_for_its_supervisor(
+    mp: Milepost, url: str, tmp_path: Path
+) -> None:
+    place(mp, 0, 30)
+    process = started(url, tmp_path, "--master", "local[2]")
+    try:
+        wait_until(lambda: _orders(mp) == 30, START_SECONDS, look_seconds=0.1)
+        (java,) = children(process.pid)
+        os.kill(java, signal.SIGKILL)
+        place(mp, 30, 30)
+        _, stderr = process.communicate(timeout=120)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 75, stderr
+    (line,) = [x for x in stderr.splitlines() if x.startswith("error: ")]
+    assert line.startswith("error: The Spark driver (the JVM that belongs to this process) ended")
+    assert "signal 9" in line
+    assert "Traceback" not in stderr
+    assert "reconnecting" not in stderr
+    ((state, error),) = rows(mp, "select state, last_error from milepost.pipelines")
+    assert (state, str(error)[:16]) == ("failed", "SparkDriverEnded")
+    with started(url, tmp_path, "--master", "local[2]", "--until", "caught_up") as again:
+        _, stderr = again.communicate(timeout=300)
+    assert again.returncode == 0, stderr
+    assert rows(mp, CUSTOMERS) == expected_per_customer(60)
+
+
+@pytest.mark.timeout(120)
+def test_an_unreachable_master_is_one_line(mp: Milepost, url: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    words = ("--master", f"spark://127.0.0.1:{port}", "--until", "caught_up")
+    with started(url, tmp_path, *words) as process:
+        _, stderr = process.communicate(timeout=100)
+    assert process.returncode == 1
+    (line,) = [x for x in stderr.splitlines() if "running" not in x]
+    assert line.startswith(f"error: The Spark master spark://127.0.0.1:{port} cannot be reached (")
+
+
+def _orders(mp: Milepost) -> int:
+    if rows(mp, "select to_regclass('customers')") == [(None,)]:
+        return 0
+    return int(str(rows(mp, "select coalesce(sum(orders), 0) from customers")[0][0]))

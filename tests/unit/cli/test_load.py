@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from milepost.cli.commands.run import load
+from milepost.errors import NoSparkSession
+
+_BY_NAME = """\
+from pyspark.sql import functions as f
+
+from milepost import Milepost
+
+mp = Milepost()
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setenv("MILEPOST_URL", "postgresql://nobody@localhost:1/nowhere")
+    yield tmp_path / "needing.py"
+    sys.modules.pop("needing", None)
+
+
+@pytest.mark.parametrize(
+    "line", ["doubled = f.col('total') * 2", "with_tax = f.pandas_udf('double')(lambda x: x)"]
+)
+def test_a_module_that_needs_a_session_is_told_how_to_write_it(module: Path, line: str) -> None:
+    if "pandas" in line:
+        pytest.importorskip("pandas")
+    module.write_text(_BY_NAME + line + "\n")
+    with pytest.raises(NoSparkSession) as refused:
+        load("needing:mp")
+    assert f"needing.py, line 6, in <module>: {line}" in str(refused.value)
+    assert "@pandas_udf(DoubleType())" in str(refused.value)
+
+
+def test_another_error_of_a_module_stays_as_it_is(module: Path) -> None:
+    module.write_text("raise RuntimeError('of its own')\n")
+    with pytest.raises(RuntimeError, match="of its own"):
+        load("needing:mp")
