@@ -37,6 +37,7 @@ from benchmarks import (
     spark_read,
     spark_rebuild,
     spark_upsert,
+    spark_write,
 )
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ FIGURES: tuple[Figure, ...] = (
     spark_latency.FIGURE,
     spark_many.FIGURE,
     spark_growth.FIGURE,
+    spark_write.FIGURE,
     archive_spark.FIGURE,
     archive_rebuild.FIGURE,
     archive_upsert.FIGURE,

@@ -51,6 +51,7 @@ PARTS: dict[str, Part] = {
     "parking": Part(("tests/chaos/parking",)),
     "queue": Part(("tests/chaos/queue",)),
     "pipelines": Part(("tests/chaos/pipelines",)),
+    "spark_writer": Part(("tests/chaos/spark_writer",)),
     "models": Part(
         ("tests/integration/queue/test_model.py", "tests/integration/log/test_interleavings.py"),
         {"MILEPOST_MODEL_EXAMPLES": "1000"},
@@ -67,7 +68,16 @@ PARTS: dict[str, Part] = {
     for name, version in OTHER_VERSIONS.items()
 }
 GROUPS = {
-    "chaos": ("log", "archive", "processors", "segments", "parking", "queue", "pipelines"),
+    "chaos": (
+        "log",
+        "archive",
+        "processors",
+        "segments",
+        "parking",
+        "queue",
+        "pipelines",
+        "spark_writer",
+    ),
     "postgres": tuple(OTHER_VERSIONS),
     "all": tuple(PARTS),
 }
@@ -105,7 +115,7 @@ class Outcome:
 
     def __str__(self) -> str:
         figures = "  ".join(f"{name} {self.counts.get(name, 0):>9,}" for name in NAMES)
-        return f"{self.name:<11} {figures}  seconds {self.seconds:>6,.0f}  {self.state}"
+        return f"{self.name:<12} {figures}  seconds {self.seconds:>6,.0f}  {self.state}"
 
 
 def selected(words: Iterable[str]) -> list[str]:

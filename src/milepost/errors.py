@@ -1369,5 +1369,37 @@ class StagingLost(MilepostError):
     sqlstate = "MP042"
 
 
+class InvalidRows(WithFacts):
+    """A DataFrame that cannot be written to the log with `format("milepost")`."""
+
+    column: str | None
+    reason: str
+    template = "{_what} {reason} Nothing was written."
+
+    @property
+    def _what(self) -> str:
+        return "The DataFrame" if self.column is None else f"The column {self.column!r}"
+
+
+class OldSparkDirectory(MilepostError):
+    """A streaming query wants to write a batch that is older than what it has written."""
+
+    sqlstate = "MP044"
+
+
+class BatchDiffers(MilepostError):
+    """A streaming query repeats a batch with another number of rows."""
+
+    sqlstate = "MP045"
+
+
+class NotOfAStream(WithFacts):
+    """A task of a streaming write does not know its query."""
+
+    template = """The rows are not those of a micro-batch of a streaming query: Spark has not said
+        which query they belong to, so that a repeated batch could not be recognized. Nothing was
+        written. Continuous processing is not supported: use another trigger."""
+
+
 class InvalidSparkSetting(MilepostError):
     """A Spark setting that is not key=value, or a [tool.milepost.spark] that is not a table."""

@@ -11,6 +11,11 @@ SECONDS = float(os.environ.get("MILEPOST_TORTURE_SECONDS", "10"))
 TIMEOUT_SECONDS = SECONDS * 2 + 240
 
 
+def fewest_kills() -> int:
+    """However slow the machine."""
+    return int(os.environ.get("MILEPOST_TORTURE_KILLS", "2"))
+
+
 def new_seed() -> int:
     """Printed before anything can fail. MILEPOST_TORTURE_SEED asks for the random choices of an
     earlier run (not for its timing)."""

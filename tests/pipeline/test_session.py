@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from milepost.pipeline.source.data_source import MilepostSource
+from milepost.pipeline.data_source import MilepostSource
 from milepost.pipeline.spark import STREAM_VARIABLES, register_source, spark_session
 
 

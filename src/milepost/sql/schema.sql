@@ -292,6 +292,19 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.appending_role() RETURNS name
+    LANGUAGE plpgsql STABLE
+    AS $$
+declare
+  caller constant name := coalesce(nullif(current_setting('role'), 'none'), session_user);
+begin
+  if not has_column_privilege(caller, '"milepost".messages', 'data', 'insert') then
+    raise exception 'permission denied for table messages' using errcode = 'insufficient_privilege';
+  end if;
+  return caller;
+end;
+$$;
+
 CREATE FUNCTION milepost.archive_age() RETURNS interval
     LANGUAGE plpgsql
     AS $$
@@ -805,6 +818,25 @@ exception
 end;
 $$;
 
+CREATE FUNCTION milepost.close_spark_write(query uuid) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET lock_timeout TO '10s'
+    AS $$
+#variable_conflict use_column
+declare
+  old_staging text;
+begin
+  perform "milepost".appending_role();
+  delete from "milepost".spark_writes as w
+  where w.query = close_spark_write.query and not w.is_stream
+  returning w.staging into old_staging;
+  if found then
+    execute format('drop table if exists "milepost".%I', old_staging);
+  end if;
+end;
+$$;
+
 CREATE FUNCTION milepost.closest_policy(channel text, names text[]) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (SELECT p.name FROM unnest(closest_policy.names) p(name) WHERE ((p.name = closest_policy.channel) OR (("right"(p.name, 1) = '*'::text) AND starts_with(closest_policy.channel, "left"(p.name, '-1'::integer)))) ORDER BY (p.name = closest_policy.channel) DESC, (char_length(p.name)) DESC LIMIT 1);
@@ -1131,6 +1163,34 @@ begin
   where k.id = any(keys)
     and not exists (select from "milepost".dead_letters as d where d.parked_id = k.id);
   return dropped;
+end;
+$$;
+
+CREATE FUNCTION milepost.drop_old_stagings() RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+declare
+  old record;
+begin
+  for old in
+    select w.query, w.is_stream, w.staging
+    from "milepost".spark_writes as w
+    where w.used_at < clock_timestamp() - interval '7 days'
+      and (not w.is_stream or to_regclass(format('"milepost".%I', w.staging)) is not null)
+    for update skip locked
+  loop
+    begin
+      if to_regclass(format('"milepost".%I', old.staging)) is not null then
+        execute format('lock table "milepost".%I in access exclusive mode nowait', old.staging);
+        execute format('drop table "milepost".%I', old.staging);
+      end if;
+      -- What a stream has written last stays known: Spark may repeat that batch at any time.
+      delete from "milepost".spark_writes as w where w.query = old.query and not w.is_stream;
+    exception
+      when lock_not_available then
+        null;
+    end;
+  end loop;
 end;
 $$;
 
@@ -2568,6 +2628,48 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.note_spark_write(query uuid, batch bigint, rows bigint, may_differ boolean) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  written record;
+begin
+  select w.batch, w.rows into written
+  from "milepost".spark_writes as w
+  where w.query = note_spark_write.query
+  for update;
+  if not found then
+    raise exception 'the write % of Spark is not registered', note_spark_write.query
+      using errcode = 'MP042',
+      hint = 'The database was restored since its rows were staged. Nothing was written; start the query again.';
+  end if;
+  if written.batch is null or written.batch < note_spark_write.batch then
+    update "milepost".spark_writes as w
+    set batch = note_spark_write.batch, rows = note_spark_write.rows, used_at = clock_timestamp()
+    where w.query = note_spark_write.query;
+    return true;
+  end if;
+  if written.batch > note_spark_write.batch then
+    raise exception 'batch % of the streaming query % comes after batch %, which is in the log already',
+      note_spark_write.batch, note_spark_write.query, written.batch
+      using errcode = 'MP044',
+      hint = 'Its checkpoint directory is an older copy, or another driver has continued with a copy of it. '
+        'Nothing was written. Restore the newest directory. With a new, empty directory the query is '
+        'another one, and writes everything that its source gives.';
+  end if;
+  if written.rows <> note_spark_write.rows and not may_differ then
+    raise exception 'batch % of the streaming query % has % rows, but it is in the log already, with % rows',
+      note_spark_write.batch, note_spark_write.query, note_spark_write.rows, written.rows
+      using errcode = 'MP045',
+      hint = 'Either its checkpoint directory is an older copy: restore the newest. Or the query does '
+        'not give the same rows each time: with the option repeatedBatch=skip, the batch counts as '
+        'written. Nothing was written.';
+  end if;
+  return false;
+end;
+$$;
+
 CREATE FUNCTION milepost.old_schedule_times(content bytea) RETURNS TABLE(every interval, cron text, timezone text)
     LANGUAGE plpgsql IMMUTABLE
     AS $$
@@ -2584,6 +2686,39 @@ begin
 exception
   when invalid_text_representation or character_not_in_repertoire or untranslatable_character then
     return;
+end;
+$$;
+
+CREATE FUNCTION milepost.open_spark_write(query uuid, is_stream boolean) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET lock_timeout TO '10s'
+    AS $$
+#variable_conflict use_column
+declare
+  caller constant name := "milepost".appending_role();
+  staging constant text := 'staging_spark_' || replace(open_spark_write.query::text, '-', '');
+begin
+  insert into "milepost".spark_writes (query, is_stream, staging)
+  values (open_spark_write.query, open_spark_write.is_stream, staging)
+  on conflict (query) do nothing;
+  if found then
+    perform "milepost".drop_old_stagings();
+  end if;
+  -- Not at each call: all tasks would wait for one another. Before the table is created: see
+  -- drop_old_stagings.
+  update "milepost".spark_writes as w
+  set used_at = clock_timestamp()
+  where w.query = open_spark_write.query and w.used_at < clock_timestamp() - interval '1 hour';
+  perform "milepost".create_staging(
+    staging,
+    array['_attempt', '_row', 'type', 'data', 'key', 'metadata', 'topic'],
+    array['bigint', 'bigint', 'text', 'text', 'text', 'text', 'text']
+  );
+  if not has_table_privilege(caller, format('"milepost".%I', staging), 'insert') then
+    execute format('grant select, insert, truncate on "milepost".%I to %I', staging, caller);
+  end if;
+  return staging;
 end;
 $$;
 
@@ -6118,6 +6253,16 @@ CREATE TABLE milepost.segments (
 )
 WITH (fillfactor='50');
 
+CREATE TABLE milepost.spark_writes (
+    query uuid NOT NULL,
+    is_stream boolean NOT NULL,
+    staging text NOT NULL,
+    batch bigint,
+    rows bigint,
+    used_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT spark_writes_rows CHECK (((batch IS NULL) = (rows IS NULL)))
+);
+
 ALTER TABLE ONLY milepost.archive
     ADD CONSTRAINT archive_after_once UNIQUE (after_transaction_id, after_position);
 
@@ -6207,6 +6352,9 @@ ALTER TABLE ONLY milepost.segment_floors
 
 ALTER TABLE ONLY milepost.segments
     ADD CONSTRAINT segments_pkey PRIMARY KEY (processor, version, id);
+
+ALTER TABLE ONLY milepost.spark_writes
+    ADD CONSTRAINT spark_writes_pkey PRIMARY KEY (query);
 
 CREATE UNIQUE INDEX archive_first ON milepost.archive USING btree (is_first) WHERE is_first;
 

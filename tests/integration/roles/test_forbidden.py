@@ -30,6 +30,10 @@ POLICY = (
     "select milepost.set_channel('c', 1)", "select milepost.pause_channel('c')",
     "select milepost.unset_channel('c')", "delete from milepost.channels",
 )  # fmt: skip
+SPARK = (
+    "select milepost.open_spark_write(gen_random_uuid(), true)",
+    "select milepost.close_spark_write(gen_random_uuid())",
+)
 LETTERS = "select data from milepost.dead_letters"
 CONTENT = "select content from milepost.jobs"
 # What nobody may do whom the owner has not made an owner.
@@ -63,10 +67,13 @@ CREATE = (
 )
 FORBIDDEN: dict[Activity, tuple[str, ...]] = {
     "append": (
+        "update milepost.spark_writes set staging = ''", "delete from milepost.spark_writes",
         READ_DATA, "select * from milepost.read()", "select recorded_at from milepost.messages",
         PUT, TAKE, *STORE, *PAUSE, *POLICY, LETTERS, CONTENT, RESET, *CREATE,
     ),
-    "read": (APPEND, PUT, TAKE, *STORE, *PAUSE, *POLICY, LETTERS, CONTENT, RESET, *CREATE),
+    "read": (
+        *SPARK, APPEND, PUT, TAKE, *STORE, *PAUSE, *POLICY, LETTERS, CONTENT, RESET, *CREATE,
+    ),
     "put": (
         READ_DATA, APPEND, TAKE, *STORE, *PAUSE, *POLICY, LETTERS, CONTENT, RESET, *CREATE,
         "update milepost.jobs set content = ''", "delete from milepost.jobs",
@@ -110,6 +117,7 @@ FORBIDDEN: dict[Activity, tuple[str, ...]] = {
         "update milepost.parked_keys set key = ''", "delete from milepost.inbox",
     ),
     "metrics": (
+        *SPARK,
         READ_DATA, "select metadata from milepost.messages", "select id from milepost.messages",
         "select * from milepost.read()", CONTENT, "select state from milepost.jobs",
         "select result from milepost.jobs", "select progress from milepost.jobs",
@@ -156,7 +164,8 @@ def test_the_owner_may_do_what_others_are_refused(conn: Connection) -> None:
 DEFINERS = "select proname from pg_proc where prosecdef and pronamespace = 'milepost'::regnamespace"
 # Each tells positions, or refuses something; none writes for its caller but who the log belongs to,
 # and replace_job, a trigger that only an insert into job_replacements calls,
-# and join_families the rows of channels that families and jobs call for.
+# and join_families the rows of channels that families and jobs call for, and open_spark_write and
+# close_spark_write, which make and drop a staging table for those who may append.
 # One that is added must be thought about: it runs with the owner's rights, and by default for
 # everybody who sees the schema.
 KNOWN_DEFINERS: dict[LogOrder, set[str]] = {
@@ -164,10 +173,12 @@ KNOWN_DEFINERS: dict[LogOrder, set[str]] = {
         "append_floor",
         "appended_since",
         "before_append",
+        "close_spark_write",
         "horizon",
         "is_held",
         "join_families",
         "last_position",
+        "open_spark_write",
         "refuse_foreign_rows",
         "replace_job",
     },
@@ -175,9 +186,11 @@ KNOWN_DEFINERS: dict[LogOrder, set[str]] = {
         "append_floor",
         "appended_since",
         "before_append",
+        "close_spark_write",
         "horizon",
         "join_families",
         "last_position",
+        "open_spark_write",
         "replace_job",
     },
 }

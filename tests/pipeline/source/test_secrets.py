@@ -16,15 +16,15 @@ from tests.pipeline.sourcing import append
 
 PASSWORD = "correct-horse-battery-staple"  # noqa: S105 - the server asks for none
 
-# In a process of its own: it needs a session with pages and an event log. Reads in batch and as
-# a stream, fails in both, and writes down everything that Spark shows to anybody.
+# In a process of its own: it needs a session with pages and an event log. Reads and writes, in
+# batches and as a stream, fails in all of them, and writes down everything that Spark shows.
 SCRIPT = """
-import json, sys, urllib.request
+import json, os, sys, urllib.request
 from pathlib import Path
 from pyspark.errors import PySparkException
 from milepost.pipeline import spark_session
 
-place, bad = Path(sys.argv[1]), sys.argv[2]
+place, bad, good = Path(sys.argv[1]), sys.argv[2], os.environ["MILEPOST_URL"]
 (place / "events").mkdir()
 spark = spark_session("secrets", "local[2]", {
     "spark.ui.enabled": "true", "spark.ui.port": "0",
@@ -63,6 +63,22 @@ note(lambda: spark.readStream.format("milepost").options(**given).load().writeSt
      .format("noop").start().processAllAvailable())
 note(lambda: spark.read.format("milepost").options(url="x" + bad).load().count())
 note(lambda: spark.read.format("milepost").options(**given).load().explain("extended"))
+
+rows = messages.select("type", "data")
+rows.write.format("milepost").mode("append").options(url=good, topic="copies").save()
+copying = (stream.select("type", "data").writeStream.format("milepost")
+           .option("checkpointLocation", str(place / "copying")).trigger(availableNow=True))
+query = copying.options(url=good, topic="copies").start()
+query.awaitTermination(100)
+note(lambda: query.lastProgress)
+note(lambda: query._jsq.explainInternal(True))
+assert spark.read.format("milepost").option("topics", "copies").load().count() == 60
+for given in ({"url": bad, "topic": "t"}, {"url": "x" + bad}, {"url": bad, "topics": "t"}):
+    given = {"topic": "t", "retrySeconds": "0", **given}
+    note(lambda: rows.write.format("milepost").mode("append").options(**given).save())
+    note(lambda: copying.options(**given).start().processAllAvailable())
+note(lambda: rows.selectExpr("type", "'nonsense' as data").write.format("milepost").mode("append")
+     .options(url=good, topic="t").save())
 
 root = f"{spark.sparkContext.uiWebUrl}"
 api = f"{root}/api/v1/applications"

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from milepost import Message, Milepost, Position
-from milepost.pipeline.source.data_source import StreamReader
+from milepost.pipeline.source.readers import StreamReader
 from tests.pipeline.sourcing import append, drain, numbers_in, stream, to_files
 from tests.waiting import wait_until
 
@@ -83,7 +83,8 @@ def test_the_end_is_frozen_when_available_now_begins(
 
 
 def stream_reader(url: str, **options: str) -> StreamReader:
-    from milepost.pipeline.source.data_source import SCHEMA, MilepostSource
+    from milepost.pipeline.data_source import MilepostSource
+    from milepost.pipeline.source.readers import SCHEMA
 
     return MilepostSource({"url": url, **options}).streamReader(SCHEMA)
 

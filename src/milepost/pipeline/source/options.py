@@ -19,7 +19,7 @@ from milepost.pipeline.source.filters import EVERYTHING, Conditions
 from milepost.records import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 Start: TypeAlias = "Position | datetime | CheckpointKey | Literal['earliest', 'latest']"
 End: TypeAlias = "Position | datetime | Literal['latest']"
@@ -73,26 +73,32 @@ class SourceOptions:
 def parse(given: Mapping[str, str], environ: Mapping[str, str]) -> SourceOptions:
     """The case of names does not matter, as in Spark. An unknown name is refused: a misspelt filter
     would read everything."""
-    known = {name.lower(): name for name in NAMES}
-    options: dict[str, str] = {}
-    for name, value in given.items():
-        if name.lower() not in known:
-            raise InvalidOption(name, f"is not known. There are: {', '.join(NAMES)}.")
-        options[known[name.lower()]] = value
+    options = known_options(given, NAMES)
     return SourceOptions(
         conninfo=complete_conninfo(options.get("url"), environ),
         schema=sql.check_schema_name(options.get("schema", sql.DEFAULT_SCHEMA)),
         conditions=Conditions(topics=_strings(options, "topics"), types=_strings(options, "types")),
         start=_start(options),
         end=_end(options),
-        max_messages=_count(options, "maxMessagesPerTrigger", None),
-        partitions=_count(options, "partitions", None),
-        messages_per_partition=_count(
+        max_messages=count(options, "maxMessagesPerTrigger", None),
+        partitions=count(options, "partitions", None),
+        messages_per_partition=count(
             options, "messagesPerPartition", DEFAULT_MESSAGES_PER_PARTITION
         ),
         columns=_columns(options),
-        retry_seconds=_count(options, "retrySeconds", DEFAULT_RETRY_SECONDS, least=0),
+        retry_seconds=count(options, "retrySeconds", DEFAULT_RETRY_SECONDS, least=0),
     )
+
+
+def known_options(given: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
+    """By the names as they are written here."""
+    known = {name.lower(): name for name in names}
+    options: dict[str, str] = {}
+    for name, value in given.items():
+        if name.lower() not in known:
+            raise InvalidOption(name, f"is not known. There are: {', '.join(names)}.")
+        options[known[name.lower()]] = value
+    return options
 
 
 def complete_conninfo(url: str | None, environ: Mapping[str, str]) -> str:
@@ -135,7 +141,7 @@ def _json_list(name: str, text: str) -> list[str]:
     return found
 
 
-def _count(options: Mapping[str, str], name: str, default: D, least: int = 1) -> int | D:
+def count(options: Mapping[str, str], name: str, default: D, least: int = 1) -> int | D:
     if name not in options:
         return default
     text = options[name].strip()

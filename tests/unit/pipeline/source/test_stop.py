@@ -10,7 +10,7 @@ ENDING = """
 import socket
 from pyspark.serializers import read_int
 from pyspark.util import handle_worker_exception
-from milepost.pipeline.source.data_source import StreamReader
+from milepost.pipeline.source.readers import StreamReader
 from milepost.pipeline.source.options import parse
 
 reader = StreamReader(parse({{"url": "postgresql://nowhere"}}, {{}}))

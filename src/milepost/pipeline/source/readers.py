@@ -1,4 +1,4 @@
-"""The log as a Spark data source: `spark.read` and `spark.readStream` with `format("milepost")`.
+"""How Spark reads the log, in batches and as a stream.
 
 Offsets are positions, never above the horizon. The driver plans ranges, and executors read them.
 They share only what is pickled: the options contain the connection's URL as bytes that no plan and
@@ -7,15 +7,12 @@ no page of Spark shows.
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import closing
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark import SparkContext
 from pyspark.sql.datasource import (
-    DataSource,
     DataSourceReader,
     DataSourceStreamReader,
     InputPartition,
@@ -36,7 +33,6 @@ from milepost.pipeline.source.plain_errors import each_plainly, plainly
 from milepost.pipeline.source.planner import Planner
 from milepost.pipeline.source.range_reader import RangeReader
 from milepost.pipeline.source.ranges import Range
-from milepost.pipeline.source.workers_python import refuse_other_python
 from milepost.records import Position
 
 if TYPE_CHECKING:
@@ -51,42 +47,6 @@ if TYPE_CHECKING:
 
 _TYPES = {"bigint": LongType(), "string": StringType(), "timestamp": TimestampType()}
 SCHEMA = StructType([StructField(n, _TYPES[kind]) for n, kind in COLUMNS.items()])
-
-
-class MilepostSource(DataSource):
-    """Register it once for each session: `spark.dataSource.register(MilepostSource)`."""
-
-    @classmethod
-    def name(cls) -> str:
-        """Spark asks for it when the source is registered: the first time that we are asked
-        anything, and the last time before Spark starts the Python of its workers."""
-        if SparkContext._active_spark_context is not None:  # in the driver
-            refuse_other_python(SparkContext._active_spark_context)
-        return "milepost"
-
-    @plainly
-    def schema(self) -> StructType:
-        return schema_of(self._parsed().columns)
-
-    @plainly
-    def reader(self, schema: StructType) -> BatchReader:
-        parsed = self._parsed()
-        if parsed.max_messages is not None:
-            raise InvalidOption(
-                "maxMessagesPerTrigger", "is for streams: a batch reads up to endingPosition."
-            )
-        return BatchReader(replace(parsed, columns=_columns_of(schema)))
-
-    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802
-        """Not plainly: if this fails, Spark stops the reader that it does not have, and shows that
-        error. Ours is in the traceback."""
-        parsed = self._parsed()
-        if parsed.end != "latest":
-            raise InvalidOption("endingPosition", "is for batch reads: a stream has no end.")
-        return StreamReader(replace(parsed, columns=_columns_of(schema)))
-
-    def _parsed(self) -> SourceOptions:
-        return options.parse(self.options, os.environ)
 
 
 class BatchReader(DataSourceReader):
@@ -191,7 +151,7 @@ def schema_of(columns: tuple[str, ...]) -> StructType:
     return StructType([SCHEMA[name] for name in columns])
 
 
-def _columns_of(schema: StructType) -> tuple[str, ...]:
+def requested_columns(schema: StructType) -> tuple[str, ...]:
     """The columns of the caller's schema, or ours."""
     if CONTENT in schema.names:
         raise InvalidOption("columns", options.NO_CONTENT)

@@ -1,0 +1,108 @@
+"""`df.writeStream` and `df.write` with `format("milepost")`: each row becomes a message, exactly
+once.
+
+Tasks copy their rows into a staging table, each attempt with its own tag. Spark gives the driver
+the tags of the attempts that count, and one transaction appends their rows and notes the batch.
+
+A stream is known by the id of its query, which Spark keeps in the checkpoint directory. The API of
+Python data sources does not say it, but every task of a stream knows it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
+
+from milepost import adbc, sql
+from milepost.errors import NotOfAStream
+from milepost.pipeline.sink.commit import Attempt, Commit
+from milepost.pipeline.sink.rows import Rows
+from milepost.pipeline.source import executor_connection
+from milepost.pipeline.write.staging import Staging, chunks, tagged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import WriterCommitMessage
+    from pyspark.sql.types import StructType
+
+    from milepost.pipeline.sink.options import SinkOptions
+
+_QUERY = "sql.streaming.queryId"  # set by Spark for the tasks of a streaming query
+_ONLY_BATCH = 0  # of a batch write
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """One transaction for the whole DataFrame."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        self._commit = Commit(options, Rows.of(schema, options.topic))
+        self._query = str(uuid4())
+
+    def begin(self) -> BatchWriter:
+        """On the driver: what is wrong with the database is said before any task starts."""
+        self._commit.open(self._query, is_stream=False, retry_seconds=0)
+        return self
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Attempt:
+        return stage(self._commit, self._query, iterator, is_stream=False)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._commit.write(messages, _ONLY_BATCH)
+        self._commit.close(self._query)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
+        self._commit.close(self._query)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """One transaction for each batch of a query. What an aborted batch has staged is swept after a
+    later one."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        self._commit = Commit(options, Rows.of(schema, options.topic))
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Attempt:
+        return stage(self._commit, _query_of_task(), iterator, is_stream=True)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        self._commit.write(messages, batchId)
+
+
+def stage(
+    commit: Commit, query: str, batches: Iterator[pa.RecordBatch], *, is_stream: bool
+) -> Attempt:
+    """What each task runs. A task without rows does not connect."""
+    options, attempt, copied, name = commit.options, secrets.randbits(63), 0, ""
+    for table in chunks(batches):
+        name = name or _opened(commit, query, is_stream=is_stream)
+        staging = Staging(options.conninfo, options.schema, name, is_ordered=True)
+        staging.copy(tagged(commit.rows.staged(table), attempt, copied, is_ordered=True))
+        copied += table.num_rows
+    return Attempt(query, name, attempt, copied)
+
+
+def _opened(commit: Commit, query: str, *, is_stream: bool) -> str:
+    """Through the connection of this worker, which a restart of the server may have cut since the
+    last task. What else fails is asked again through psycopg: its errors have a SQLSTATE."""
+    options, parameters = commit.options, {"query_id": query, "is_stream": is_stream}
+    statement = adbc.with_literals(sql.query("open_spark_write", options.schema), parameters)
+    try:
+        found = executor_connection.connection(options.conninfo).row(statement.encode())
+    except (adbc.Error, OSError):
+        executor_connection.forget(options.conninfo)
+        return commit.open(query, is_stream=is_stream, retry_seconds=options.retry_seconds)
+    return str(found["staging"])
+
+
+def _query_of_task() -> str:
+    context = TaskContext.get()
+    query = None if context is None else context.getLocalProperty(_QUERY)
+    if query is None:
+        raise NotOfAStream
+    return query

@@ -1,0 +1,1 @@
+select {schema}.close_spark_write(%(query_id)s::uuid)

@@ -1,0 +1,4 @@
+"""What the job and those who kill it agree on."""
+
+TOPIC = "numbers"
+FILES = "files"
