@@ -49,7 +49,7 @@ class _Json(Loader):
 
 def measure(bench: Workbench) -> list[Comparison]:
     with bench.database() as url, db.connect(url) as conn:
-        count = _fill(conn, chunks=bench.choose(20, 1))
+        count = fill(conn, chunks=bench.choose(20, 1))
         sides = {
             _COPIED: partial(_read_raw, conn, count),
             **{name: partial(_read, conn, count, size) for name, size in _MESSAGES.items()},
@@ -59,7 +59,7 @@ def measure(bench: Workbench) -> list[Comparison]:
     return [_comparison(count, name, measured) for name in (*_MESSAGES, _BATCHES)]
 
 
-def _fill(conn: Connection, chunks: int) -> int:
+def fill(conn: Connection, chunks: int) -> int:
     messages = sample.orders(10_000)
     for _ in range(chunks):
         append(conn, *messages)
@@ -69,15 +69,15 @@ def _fill(conn: Connection, chunks: int) -> int:
 
 def _read(conn: Connection, count: int, batch_size: int) -> float:
     reader = Reader(conn, batch_size=batch_size)
-    return per_second(count, lambda: _exhaust(reader.messages(), count))
+    return per_second(count, lambda: exhaust(reader.messages(), count))
 
 
 def _read_batches(conn: Connection, count: int) -> float:
     reader = Reader(conn, batch_size=_DEFAULT)
-    return per_second(count, lambda: _exhaust(_of_batches(reader), count))
+    return per_second(count, lambda: exhaust(of_batches(reader), count))
 
 
-def _of_batches(reader: Reader) -> Iterator[RecordedMessage]:
+def of_batches(reader: Reader) -> Iterator[RecordedMessage]:
     """Every message of a batch is there until the batch is done with."""
     while True:
         batch = reader.read()
@@ -92,12 +92,12 @@ def _read_raw(conn: Connection, count: int) -> float:
             cursor.adapters.register_loader("json", _Json)
             with cursor.copy(_COPY) as copy:
                 copy.set_types(_TYPES)
-                _exhaust(copy.rows(), count)
+                exhaust(copy.rows(), count)
 
     return per_second(count, work)
 
 
-def _exhaust(things: Iterable[object], count: int) -> None:
+def exhaust(things: Iterable[object], count: int) -> None:
     last = deque(enumerate(things, start=1), maxlen=1)
     if last[0][0] != count:
         raise RuntimeError(f"read {last[0][0]} messages of {count}")

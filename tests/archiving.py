@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from milepost import adbc, db
+from milepost import Message, adbc, append, db
 from milepost.archive.parquet_file import Facts
 from milepost.archive.publish import FileName
 from milepost.archive.range_archiver import (
@@ -28,7 +33,7 @@ from milepost.records import Position
 
 OWNER = "archiver of a test"
 _serials = count()
-END = Position(2**63 - 1, 0)
+END = Position(2**63 - 1, 2**63 - 1)
 _REMOVE = """
 with removed as (
   delete from milepost.messages where (transaction_id, "position") <= (%(id)s, %(position)s)
@@ -43,14 +48,23 @@ order by transaction_id desc, "position" desc limit 1
 """
 
 
+class _Held(RangeArchiver):
+    def commit(self, file: ArchivedFile) -> None:
+        pass
+
+
 @dataclass
 class Archive:
-    """The archive of one database, in one directory."""
+    """The archive of one database, in one place."""
 
     conn: Connection
     url: str = field(repr=False)
-    folder: Path
+    location: Location
     _arrow: adbc.Connection | None = field(default=None, init=False)
+
+    @classmethod
+    def at(cls, conn: Connection, url: str, place: Path | str) -> Self:
+        return cls(conn, url, Location.parse(str(place)))
 
     def close(self) -> None:
         if self._arrow is not None:
@@ -62,31 +76,47 @@ class Archive:
 
     def archive(self, up_to: Position | None = None) -> ArchivedFile:
         """What is after the end of the archive, up to a position or the horizon, in one file."""
+        return self._archive(RangeArchiver, up_to)
+
+    def up_to(self, *ends: Position) -> list[ArchivedFile]:
+        """One file for each stretch that follows what is archived."""
+        return [self.archive(end) for end in ends]
+
+    def archive_each(self, ranges: Sequence[Sequence[Position]]) -> list[ArchivedFile]:
+        """One file for each."""
+        return self.up_to(*(positions[-1] for positions in ranges))
+
+    def publish(self, up_to: Position) -> ArchivedFile:
+        """As an archiver that is held before it adds its file to the manifest."""
+        return self._archive(_Held, up_to)
+
+    def commit(self, file: ArchivedFile) -> None:
+        """It continues."""
+        self._archiver(RangeArchiver, file.epoch).commit(file)
+
+    def _archive(self, kind: type[RangeArchiver], up_to: Position | None) -> ArchivedFile:
         last = horizon(self.conn).position
         if up_to is not None:
             row = self.conn.execute(_LAST, [up_to.transaction_id, up_to.position]).fetchone()
             last = min(last, Position(*one(row)))
         store = PostgresCheckpointStore(self.conn)
         begun = store.first(ARCHIVER, lambda: self.end, OWNER)
+        return self._archiver(kind, begun.epoch).archive(begun.position, last)
+
+    def _archiver(self, kind: type[RangeArchiver], epoch: int) -> RangeArchiver:
+        tag = tag_of(self.conn, "milepost")
+        return kind(self.conn, self._opened(), "milepost", self.location, epoch, OWNER, tag)
+
+    def _opened(self) -> adbc.Connection:
         if self._arrow is None:
             self._arrow = adbc.connect(db.conninfo(self.url))
-        archiver = RangeArchiver(
-            self.conn,
-            self._arrow,
-            "milepost",
-            Location.parse(str(self.folder)),
-            begun.epoch,
-            OWNER,
-            tag_of(self.conn, "milepost"),
-        )
-        return archiver.archive(begun.position, last)
+        return self._arrow
 
     def remove(self, up_to: Position | None = None) -> Position:
         """From the table, whoever still needs it: up to a position, or up to the end of the
-        archive. The rows and the marker in one transaction."""
+        archive."""
         last = self.end if up_to is None else up_to
-        parameters = {"id": last.transaction_id, "position": last.position}
-        self.conn.execute(_REMOVE, parameters)
+        remove(self.conn, last)
         return last
 
     def move(self, up_to: Position | None = None) -> ArchivedFile:
@@ -109,7 +139,7 @@ class Archive:
         after, last = files[0].after, files[-1].last
         serial = f"j{next(_serials)}"
         name = str(FileName(after, last, 0, tag_of(self.conn, "milepost"), serial))
-        path = self.folder / name
+        path = self.directory / name
         pq.write_table(table, path, row_group_size=rows_per_group, write_page_checksum=True)
         facts = Facts()
         if len(table):
@@ -128,7 +158,7 @@ class Archive:
     def sweep(self) -> None:
         """Remove files that the manifest does not name."""
         names = {file.name for file in self.files()}
-        for path in self.folder.glob("*.parquet"):
+        for path in self.directory.glob("*.parquet"):
             if path.name not in names:
                 path.unlink()
 
@@ -142,5 +172,58 @@ class Archive:
     def files(self) -> list[ArchivedFile]:
         return files_between(self.conn, "milepost", Position.BEGINNING, END)
 
+    @property
+    def directory(self) -> Path:
+        return Path(self.location.address)
+
     def path(self, file: ArchivedFile) -> Path:
-        return self.folder / file.name
+        return self.directory / file.name
+
+    def names(self) -> set[str]:
+        """What is in the directory."""
+        return {path.name for path in self.directory.iterdir()}
+
+    def age(self, seconds: float) -> None:
+        """As if everything in the directory had been written before."""
+        for path in [*self.directory.rglob("*")]:
+            os.utime(path, (time.time() - seconds,) * 2)
+
+
+@contextmanager
+def archiving(url: str, location: Location) -> Iterator[Archive]:
+    """An archive with a connection of its own."""
+    with db.connect(url) as conn, closing(Archive(conn, url, location)) as made:
+        yield made
+
+
+def append_ranges(conn: Connection, count: int, size: int, keys: int = 7) -> list[list[Position]]:
+    """So many ranges of so many messages, with repeated keys, some without one."""
+    return [
+        append(
+            conn,
+            *(
+                Message(
+                    f"Type{n % 3}",
+                    {"n": number * size + n, "amount": n},
+                    key=None if n % keys == 0 else f"k{n % keys}",
+                    topic=f"topic{n % 2}",
+                )
+                for n in range(size)
+            ),
+        )
+        for number in range(count)
+    ]
+
+
+def remove(conn: Connection, last: Position) -> None:
+    """From the table, as retention does: the rows and the marker in one transaction."""
+    conn.execute(_REMOVE, {"id": last.transaction_id, "position": last.position})
+
+
+def use_archive(conn: Connection, location: Location) -> None:
+    """As `milepost retention set --archive` does."""
+    conn.execute(
+        "insert into milepost.retention (archive) values (%s) "
+        "on conflict (is_only) do update set archive = excluded.archive",
+        [location.address],
+    )

@@ -143,5 +143,5 @@ def conn(mp: Milepost) -> Iterator[Connection]:
 @pytest.fixture
 def archive(conn: Connection, url: str, tmp_path: Path) -> Iterator[Archive]:
     """An archive of the test's log, which is empty."""
-    with closing(Archive(conn, url, tmp_path / "archive")) as made:
+    with closing(Archive.at(conn, url, tmp_path / "archive")) as made:
         yield made

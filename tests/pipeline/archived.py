@@ -1,20 +1,17 @@
-"""Archiving and removing in the tests of Spark, as the archiver and retention do it."""
+"""Archives in the tests of Spark: small row groups, and files that are replaced or damaged."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import closing
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from milepost import Milepost, Position, adbc, db
-from milepost.archive.range_archiver import ARCHIVER, RangeArchiver, tag_of
-from milepost.checkpoints import PostgresCheckpointStore
-from milepost.log.history import ArchivedFile, Location, files_between
+from milepost import Milepost, Position, adbc
+from milepost.log.history import ArchivedFile
+from tests import archiving
 
 GROUP = 10  # messages in a row group
 
@@ -28,58 +25,17 @@ class InSmallBatches(adbc.Connection):
                 yield batch.slice(first, GROUP)
 
 
-@dataclass(frozen=True)
-class Archive:
-    """Of one log, in one directory."""
-
-    mp: Milepost
-    url: str
-    directory: Path
-
-    def up_to(self, *ends: Position) -> list[ArchivedFile]:
-        """One file for each stretch that follows what is archived."""
-        with (
-            self.mp.connect() as conn,
-            closing(adbc.connect(db.conninfo(self.url))) as arrow,
-        ):
-            store = PostgresCheckpointStore(conn)
-            stored = store.first(ARCHIVER, lambda: Position.BEGINNING, "tests")
-            archiver = RangeArchiver(
-                conn,
-                InSmallBatches(arrow.database, arrow.session),
-                "milepost",
-                Location.parse(str(self.directory)),
-                stored.epoch,
-                "tests",
-                tag_of(conn, "milepost"),
-            )
-            stretches = pairwise([stored.position, *ends])
-            return [archiver.archive(after, last) for after, last in stretches]
-
-    def files(self) -> list[ArchivedFile]:
-        with self.mp.connect() as conn:
-            return files_between(conn, "milepost", Position.BEGINNING, Position(2**62, 2**62))
-
-    def path(self, file: ArchivedFile) -> Path:
-        return self.directory / file.name
-
-    def remove_up_to(self, position: Position) -> None:
-        """As retention does: the marker and the deletion in one transaction."""
-        place = [position.transaction_id, position.position]
-        with self.mp.connect() as conn, conn.transaction():
-            conn.execute(
-                "update milepost.log set removed_transaction_id = %s, removed_position = %s", place
-            )
-            conn.execute(
-                "delete from milepost.messages where (transaction_id, position) <= (%s, %s)", place
-            )
+class Archive(archiving.Archive):
+    def _opened(self) -> adbc.Connection:
+        opened = super()._opened()
+        return InSmallBatches(opened.database, opened.session)
 
     def replace(self, file: ArchivedFile) -> ArchivedFile:
         """By a file of another name with the same content, as a compaction does."""
         name = file.name.replace(".parquet", "_again.parquet")
         self.path(file).rename(self.directory / name)
-        with self.mp.connect() as conn:
-            conn.execute("update milepost.archive set name = %s where name = %s", [name, file.name])
+        rename = "update milepost.archive set name = %s where name = %s"
+        self.conn.execute(rename, [name, file.name])
         return next(each for each in self.files() if each.name == name)
 
     def damage(self, file: ArchivedFile) -> None:
@@ -95,6 +51,13 @@ class Archive:
             except OSError:
                 continue  # it was noticed
         raise AssertionError("no byte of the page can be changed unnoticed")
+
+
+@contextmanager
+def archive_of(mp: Milepost, url: str, place: Path | str) -> Iterator[Archive]:
+    """With a connection of its own."""
+    with mp.connect() as conn, closing(Archive.at(conn, url, place)) as made:
+        yield made
 
 
 def _data_of(path: Path) -> tuple[int, int]:

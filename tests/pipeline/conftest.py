@@ -16,7 +16,7 @@ from milepost.archive import parquet_file
 from milepost.cli.app import app_for
 from milepost.embedded import EmbeddedServer
 from milepost.pipeline.spark import spark_session
-from tests.pipeline.archived import GROUP, Archive
+from tests.pipeline.archived import GROUP, Archive, archive_of
 from tests.server import postgres
 
 APPLICATION = "tests.pipeline.application"
@@ -75,9 +75,10 @@ def own_server() -> Iterator[EmbeddedServer]:
 
 
 @pytest.fixture
-def archive(mp: Milepost, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
+def archive(
+    mp: Milepost, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Archive]:
     """Of the test's log, in a directory; row groups are small."""
     monkeypatch.setattr(parquet_file, "ROWS_PER_GROUP", GROUP)
-    directory = tmp_path / "archive"
-    directory.mkdir()
-    return Archive(mp, url, directory)
+    with archive_of(mp, url, tmp_path / "archive") as made:
+        yield made

@@ -22,7 +22,7 @@ from pyspark.sql import functions as f
 
 from milepost import Append, Files, Milepost, RecordedMessage, ToLog, ToQueue, Upsert
 from milepost.db import Connection
-from milepost.pipeline import spark_session
+from milepost.pipeline import history, spark_session
 from tests.pipeline.running import orders, parsed, per_customer
 from tests.waiting import wait_until
 
@@ -169,6 +169,22 @@ def run(mp: Milepost, spark: SparkSession) -> None:
     note(mp.pipelines["customers"].rebuild)
 
 
+def read_archived(mp: Milepost, spark: SparkSession, directory: Path) -> None:
+    """The same once more, from files."""
+    mp.retention(keep_messages=0, archive=str(directory))
+    mp.run_archiver("caught_up")
+    note(mp.remove_old)
+    note(lambda: list(explained(history(spark))))
+    note(mp.pipelines["customers"].rebuild)
+
+
+def lose_files(mp: Milepost, spark: SparkSession, directory: Path) -> None:
+    for file in directory.iterdir():
+        file.unlink()
+    note(lambda: history(spark).count())
+    note(mp.pipelines["customers"].rebuild)
+
+
 def main(place: Path) -> None:
     logging.basicConfig(level=logging.DEBUG)
     logging.getLogger("py4j").setLevel(logging.INFO)
@@ -179,7 +195,9 @@ def main(place: Path) -> None:
         for first in range(0, COUNT, 1000):
             mp.append(conn, *orders(first, 1000))
     run(mp, spark)
+    read_archived(mp, spark, place / "archive")
     fail_in_every_way(mp)
+    lose_files(mp, spark, place / "archive")
     note_pages(spark)
     (place / "said.json").write_text(json.dumps(said))
     # While Spark's own files are there: it removes most when it ends.

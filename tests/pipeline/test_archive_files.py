@@ -14,7 +14,7 @@ from milepost import Milepost
 from milepost.archive.publish import FileName
 from milepost.archive.upkeep import compact, erase, replace_files, verify
 from milepost.log.history import ArchivedFile
-from tests.integration.archive.archive_files import Archiving
+from tests.archiving import Archive
 from tests.integration.archive.conftest import archive
 from tests.integration.archive.test_open_format import asked, counted, documented, files
 
@@ -34,9 +34,7 @@ def test_spark_counts_the_same(
     assert messages.where("key = 'k3' and recorded_at > '2020-01-01'").count() == 285
 
 
-def test_spark_reads_every_column(
-    spark: SparkSession, archive: Archiving, files: list[str]
-) -> None:
+def test_spark_reads_every_column(spark: SparkSession, archive: Archive, files: list[str]) -> None:
     messages = spark.read.parquet(*files)
     assert dict(messages.dtypes) == {
         "transaction_id": "bigint",
@@ -58,7 +56,7 @@ def test_spark_reads_every_column(
 
 
 def with_content(
-    spark: SparkSession, archive: Archiving, file: ArchivedFile, place: Path
+    spark: SparkSession, archive: Archive, file: ArchivedFile, place: Path
 ) -> ArchivedFile:
     """The same messages as Spark writes them, in the directory. Not with INT96 times, its default,
     which pyarrow reads as nanoseconds."""
@@ -77,7 +75,7 @@ def with_content(
 
 
 def test_a_file_that_spark_has_written_is_read_and_rewritten(
-    spark: SparkSession, archive: Archiving, files: list[str], mp: Milepost, tmp_path: Path
+    spark: SparkSession, archive: Archive, files: list[str], mp: Milepost, tmp_path: Path
 ) -> None:
     """In process without its column `content`, which only Spark can write."""
     expected = list(mp.read())

@@ -74,7 +74,7 @@ def scratch_file(location: Location) -> Iterator[Path]:
             yield Path(folder) / "file.parquet"
         return
     folder_path = Path(location.address)
-    with _explained(location):
+    with unwritable(location):
         _make_durably(folder_path)
         handle, name = tempfile.mkstemp(suffix=".parquet.tmp", prefix=".", dir=folder_path)
         os.close(handle)
@@ -87,7 +87,7 @@ def scratch_file(location: Location) -> Iterator[Path]:
 
 def publish(location: Location, scratch: Path, name: str) -> None:
     """Afterwards a crash of this host, or of the server, leaves the whole file there."""
-    with _explained(location):
+    with unwritable(location):
         if location.is_local:
             _rename_durably(scratch, Path(location.address) / name)
         else:
@@ -129,7 +129,8 @@ def _upload(location: Location, scratch: Path, name: str) -> None:
 
 
 @contextmanager
-def _explained(location: Location) -> Iterator[None]:
+def unwritable(location: Location) -> Iterator[None]:
+    """What the file system refuses is our error."""
     try:
         yield
     except OSError as error:

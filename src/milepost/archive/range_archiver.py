@@ -71,7 +71,7 @@ class RangeWriter:
             closing(self._batches(after, last)) as batches,
             scratch_file(self.location) as scratch,
         ):
-            passing = _Passing(batches, self.file_bytes, check)
+            passing = Passing(batches, self.file_bytes, check)
             content = write(scratch, passing)
             if passing.is_cut and passing.last is not None:
                 last = passing.last
@@ -87,12 +87,12 @@ class RangeWriter:
 
 
 @dataclass(slots=True)
-class _Passing:
+class Passing:
     """The batches of a range, until they are too large for one file."""
 
     batches: Iterator[pa.RecordBatch]
     file_bytes: int
-    check: Callable[[], None]
+    check: Callable[[], None] = lambda: None
     last: Position | None = field(default=None, init=False)
     is_cut: bool = field(default=False, init=False)
 

@@ -93,17 +93,31 @@ def remove_stored(location: Location, name: str, *, is_folder: bool = False) -> 
 
 def lock_manifest(conn: Connection, schema: str, *new: ArchivedFile) -> None:
     """Until the end of the transaction, nobody else changes the manifest, and nobody sweeps. So the
-    files that this transaction adds are still there when it commits."""
-    db.run(conn, schema, "archive_lock")
+    files that this transaction adds are still there when it commits.
+
+    An object store may answer slowly: it is asked while only sweeps wait, before the manifest is
+    locked."""
+    db.run(conn, schema, "archive_keep_files")
     for file in new:
-        place = Location(file.location)
-        try:
-            info = place.filesystem().get_file_info(place.path(file.name))
-        except OSError as error:
-            raise ArchiveUnwritable(place.address, str(error)) from error
-        if not info.is_file:
-            problem = f"the file {file.name} was removed before it was added to the manifest"
-            raise ArchiveUnwritable(place.address, problem)
+        _refuse_absent(file)
+    db.run(conn, schema, "archive_lock")
+
+
+def lock_files(conn: Connection, schema: str) -> None:
+    """Until the end of the transaction, nobody adds files to the manifest: who has found that a
+    file is there has committed, and who has not looks later."""
+    db.run(conn, schema, "archive_sweep_files")
+
+
+def _refuse_absent(file: ArchivedFile) -> None:
+    place = Location(file.location)
+    try:
+        info = place.filesystem().get_file_info(place.path(file.name))
+    except OSError as error:
+        raise ArchiveUnwritable(place.address, str(error)) from error
+    if not info.is_file:
+        problem = f"the file {file.name} was removed before it was added to the manifest"
+        raise ArchiveUnwritable(place.address, problem)
 
 
 @contextmanager

@@ -5,65 +5,114 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from milepost.db import Connection
-from milepost.errors import RangeRemoved
+from milepost.errors import ArchiveFileMissing, RangeRemoved
+from milepost.records import Position
 from milepost.sql import LogOrder
-from tests.chaos.archive.torture import ArchiveTorture, Result
+from tests.chaos.archive import sabotage
+from tests.chaos.archive.instances import InstanceEnded
+from tests.chaos.archive.torture import (
+    KILLS_PER_MINUTE,
+    ArchiveTorture,
+    Result,
+    checkpoint,
+    removed,
+)
+from tests.chaos.log.torture import START_SECONDS, Torture
 from tests.chaos.options import SECONDS, TIMEOUT_SECONDS, new_seed
 from tests.soak import Figures
+from tests.waiting import wait_until
 
-SABOTAGED_SECONDS = 3.0
+append_order = pytest.mark.parametrize("order", ["append"])
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(TIMEOUT_SECONDS)]
 
-# As if nobody had to be asked before something is removed.
-REMOVE_WITHOUT_THE_ARCHIVES_GATE = """
-create or replace function milepost.retention_gates()
-returns table (
-  consumer text, version integer, segment integer, transaction_id bigint, "position" bigint
-)
-language sql volatile as $$
-  select c.processor, c.version, c.segment, c.transaction_id, c."position"
-  from milepost.checkpoints as c where c.processor not like 'milepost.%'
-$$
-"""
-# As if what is in the table were all there is.
-READ_THE_TABLE_ALONE = """
-create or replace function milepost.refuse_gone(after milepost.position) returns boolean
-language sql stable as $$ select true $$
-"""
 
-
-def torture(url: str, directory: Path, seconds: float) -> Result:
-    result = ArchiveTorture(url, directory, seconds, new_seed()).run()
+def torture(url: str, directory: Path, seconds: float, **options: Any) -> Result:
+    result = ArchiveTorture(url, directory, seconds, new_seed(), **options).run()
     sys.stdout.write(f"{result}\n")
     return result
+
+
+def sabotaged(url: str, directory: Path, **options: Any) -> Result:
+    """Nothing need be killed, and few writers will do: what must be noticed happens for sure."""
+    return torture(url, directory, 0.0, writers=3, **options)
 
 
 def test_nothing_is_lost_doubled_or_altered(
     url: str, order: LogOrder, tmp_path: Path, figures: Figures
 ) -> None:
-    result = torture(url, tmp_path, SECONDS)
-    figures(messages=result.messages, kills=result.kills, lost=result.lost, doubled=result.doubled)
+    result = torture(url, tmp_path, SECONDS, is_whole=True)
+    kills = result.counts.kills
+    figures(messages=result.messages, kills=kills, lost=result.lost, doubled=result.doubled)
     assert result.is_clean, result
-    assert result.kills > 0, result
     assert result.archived > 0, result
     assert result.removed > 0, result
     assert all(account.expected for account in result.accounts), result
+    assert kills >= SECONDS * KILLS_PER_MINUTE // 60, result
+    assert result.counts.rebuild_kills >= SECONDS // 60, result
 
 
-@pytest.mark.parametrize("order", ["append"])
+def refuse_other(noticed: BaseException, *errors: str) -> None:
+    """An instance may be the first to notice, or a reader."""
+    if isinstance(noticed, InstanceEnded):
+        assert noticed.role in ("archiver", "processor", "compactor"), noticed
+        assert noticed.error in errors, noticed
+
+
+@append_order
 def test_reading_the_table_alone_loses_messages(url: str, conn: Connection, tmp_path: Path) -> None:
-    conn.execute(READ_THE_TABLE_ALONE)
-    assert torture(url, tmp_path, SABOTAGED_SECONDS).lost > 0
+    conn.execute(sabotage.READ_THE_TABLE_ALONE)
+    assert sabotaged(url, tmp_path).lost > 0
 
 
-@pytest.mark.parametrize("order", ["append"])
-def test_removing_what_is_not_archived_is_noticed_by_its_readers(
+@append_order
+def test_removing_what_is_not_archived_is_noticed(
     url: str, conn: Connection, tmp_path: Path
 ) -> None:
-    conn.execute(REMOVE_WITHOUT_THE_ARCHIVES_GATE)
-    with pytest.raises(RangeRemoved):
-        torture(url, tmp_path, SECONDS)
+    """By a reader, by the processor that is reset to the beginning, or by the archiver that finds
+    a gap: whoever is first."""
+    conn.execute(sabotage.REMOVE_WITHOUT_THE_ARCHIVES_GATE)
+    with pytest.raises((RangeRemoved, InstanceEnded)) as noticed:
+        sabotaged(url, tmp_path, begin=sabotage.archive_after_removal)
+    refuse_other(noticed.value, "RangeRemoved", "ArchiveGap")
+
+
+@append_order
+def test_removing_what_a_processor_has_not_handled_is_noticed(
+    url: str, conn: Connection, tmp_path: Path
+) -> None:
+    """Without an archive, which would have it."""
+    conn.execute(sabotage.REMOVE_WITHOUT_THE_PROCESSORS_GATE)
+    seed = new_seed()
+    torture = ArchiveTorture(url, tmp_path, 0.0, seed)
+    torture.prepare(conn, is_archived=False)
+    with torture.instances() as instances, Torture(url, tmp_path, 0.0, seed).writers(3):
+        instances.start("processor")
+        wait_until(lambda: checkpoint(conn) > Position.BEGINNING, START_SECONDS)
+        instances.kill("processor")
+        instances.start("remover")
+        wait_until(lambda: removed(conn) > checkpoint(conn), START_SECONDS)
+        instances.start("processor")
+        with pytest.raises(InstanceEnded) as noticed:
+            wait_until(instances.check, START_SECONDS)
+    assert (noticed.value.role, noticed.value.error) == ("processor", "RangeRemoved")
+
+
+@append_order
+def test_a_row_before_its_file_is_noticed(url: str, conn: Connection, tmp_path: Path) -> None:
+    with pytest.raises((ArchiveFileMissing, InstanceEnded)) as noticed:
+        sabotaged(url, tmp_path, begin=sabotage.commit_a_row_before_its_file)
+    refuse_other(noticed.value, "ArchiveFileMissing")
+
+
+@append_order
+def test_asking_the_manifest_before_the_table_is_noticed(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither has what moves meanwhile, though nothing is lost."""
+    with sabotage.manifest_first(monkeypatch) as wrong, pytest.raises(RangeRemoved):
+        sabotaged(url, tmp_path, begin=wrong.begin)

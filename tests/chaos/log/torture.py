@@ -157,10 +157,10 @@ class Torture:
                 future.result()
 
     @contextmanager
-    def writers(self) -> Iterator[Writers]:
+    def writers(self, count: int = WRITERS) -> Iterator[Writers]:
         writers = Writers(self.url, self.directory, random.Random(self.seed))
         try:
-            for _ in range(WRITERS):
+            for _ in range(count):
                 writers.start()
             yield writers
         finally:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from moto.server import ThreadedMotoServer
-from pyarrow import fs
 
 from milepost import Milepost
 from milepost.archive import FileSize, Policy, set_policy
@@ -30,29 +28,19 @@ from tests.integration.archive.archiving import (
     running,
 )
 from tests.integration.cli.command import Cli
+from tests.object_store import (
+    ACCESS_KEY,
+    BUCKET,
+    CREDENTIALS,
+    SECRET_KEY,
+    Store,
+    object_store,
+    refuse_secrets,
+)
 from tests.waiting import wait_until
 
-ACCESS_KEY, SECRET_KEY = "AKIAMILEPOSTTESTS", "a-secret-that-nobody-may-see"
 TABLES = ("archive", "retention", "processors", "checkpoints")
 ONCE = Retry(limit=0)
-
-
-@dataclass(slots=True)
-class Store:
-    """An S3 server on loopback that can be stopped and started again, with what is in it."""
-
-    server: ThreadedMotoServer
-    port: int
-
-    def stop(self) -> None:
-        self.server.stop()
-
-    def start(self) -> None:
-        self.server = ThreadedMotoServer("127.0.0.1", self.port, verbose=False)
-        self.server.start()
-
-    def address(self, place: str) -> str:
-        return f"s3://{place}?endpoint_override=127.0.0.1:{self.port}&scheme=http&region=us-east-1"
 
 
 @pytest.fixture
@@ -67,28 +55,15 @@ def timing() -> Timing:
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[Store]:
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    started = Store(server, server.get_host_and_port()[1])
-    yield started
-    started.stop()
+    with object_store() as started:
+        yield started
 
 
 @pytest.fixture
 def place(store: Store, monkeypatch: pytest.MonkeyPatch) -> str:
     """An address in a bucket that exists; the credentials are in the environment."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    address = f"{store.address('bucket')}&allow_bucket_creation=true"
-    fs.FileSystem.from_uri(address)[0].create_dir("bucket")
-    return store.address("bucket/some/prefix")
-
-
-def refuse_secrets(text: str) -> None:
-    assert SECRET_KEY not in text
-    assert ACCESS_KEY not in text
+    store.make_bucket(monkeypatch)
+    return store.address(f"{BUCKET}/some/prefix")
 
 
 def stored(conn: Connection) -> str:
@@ -123,8 +98,7 @@ def test_files_in_an_object_store(
 
 def test_the_commands(mp: Milepost, url: str, conn: Connection, place: str) -> None:
     numbered(conn, 20)
-    secrets = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
-    cli = Cli(url, secrets)
+    cli = Cli(url, CREDENTIALS)
     assert cli.run("retention", "set", "--keep-messages", "0", "--archive", place).code == 0
     results = [
         cli.run(*words)
@@ -144,23 +118,26 @@ def test_the_commands(mp: Milepost, url: str, conn: Connection, place: str) -> N
 def test_a_store_that_cannot_be_reached_is_waited_for(
     mp: Milepost, conn: Connection, store: Store, place: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """By the archiver. A reader fails. Both find out after seconds, so they do at the same time."""
+    numbered(conn, 20)
+    mp.retention(keep_messages=0, archive=place)
+    archive_all(mp)
+    mp.remove_old()
     numbered(conn, 20)
     before = everything(mp)
-    mp.retention(keep_messages=0, archive=place)
+    forget_files()
     store.stop()
-    with running(archiver_of(mp, FileSize(least_messages=1))):
+    with ThreadPoolExecutor(1) as pool, running(archiver_of(mp, FileSize(least_messages=1))):
+        reading = pool.submit(everything, mp)
         wait_until(lambda: "ArchiveUnwritable" in stored(conn))
         query = "select state from milepost.processors"
         assert one(conn.execute(query).fetchone()) == ("retrying",)
         assert mp.remove_old().number == 0
+        with pytest.raises(ArchiveFileError) as unreachable:
+            reading.result(60)
         store.start()
-        wait_until(lambda: len(files(conn)) == 1)
+        wait_until(lambda: len(files(conn)) == 2)
     mp.remove_old()
-    store.stop()
-    forget_files()
-    with pytest.raises(ArchiveFileError) as unreachable:
-        everything(mp)
-    store.start()
     assert everything(mp) == before
     refuse_secrets(caplog.text + stored(conn))
     refuse_secrets("".join(traceback.format_exception(unreachable.value)))
@@ -179,8 +156,8 @@ def test_an_address_with_credentials_is_refused(
     mp: Milepost, url: str, conn: Connection, store: Store
 ) -> None:
     """And not shown."""
-    inside = store.address("bucket").replace("s3://", f"s3://{ACCESS_KEY}:{SECRET_KEY}@")
-    beside = f"{store.address('bucket')}&secret_key={SECRET_KEY}"
+    inside = store.address(BUCKET).replace("s3://", f"s3://{ACCESS_KEY}:{SECRET_KEY}@")
+    beside = f"{store.address(BUCKET)}&secret_key={SECRET_KEY}"
     for address in (inside, beside):
         with pytest.raises(InvalidArchive) as refused:
             set_policy(conn, Policy(archive=address))

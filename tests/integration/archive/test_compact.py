@@ -16,7 +16,7 @@ from milepost.archive.upkeep import compact, sweep, verify
 from milepost.errors import ArchiveFileBroken
 from milepost.log import Reader
 from milepost.log.history import Location
-from tests.integration.archive.archive_files import Archiving, append_ranges, remove, use_archive
+from tests.archiving import Archive, append_ranges, remove, use_archive
 
 append_order = pytest.mark.parametrize("order", ["append"])
 ODD_TIMES = ["4713-01-01 00:00:00+00 BC", "294000-01-01 00:00:00+00", "infinity", "-infinity"]
@@ -35,7 +35,7 @@ with db.connect(sys.argv[1]) as conn:
 
 
 def test_everything_is_joined_and_read_as_before(
-    archive: Archiving, mp: Milepost, monkeypatch: pytest.MonkeyPatch
+    archive: Archive, mp: Milepost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parquet_file, "ROWS_PER_GROUP", 50)
     ranges = append_ranges(archive.conn, 7, 40)
@@ -55,7 +55,7 @@ def test_everything_is_joined_and_read_as_before(
     assert compact(archive.conn, "milepost").joined == 0
 
 
-def test_files_are_joined_up_to_the_target(archive: Archiving) -> None:
+def test_files_are_joined_up_to_the_target(archive: Archive) -> None:
     """Large ones are left alone, and end a group."""
     sizes = [10, 10, 10, 60, 10, 20, 30, 30, 10]
     for size in sizes:
@@ -66,7 +66,7 @@ def test_files_are_joined_up_to_the_target(archive: Archiving) -> None:
     assert (done.joined, done.written) == (8, 3)
 
 
-def test_odd_messages_stay_as_they_are(archive: Archiving) -> None:
+def test_odd_messages_stay_as_they_are(archive: Archive) -> None:
     """Times outside the years 1 to 9999, data that Python cannot decode, no key, long texts."""
     conn = archive.conn
     for time in ODD_TIMES:
@@ -85,7 +85,7 @@ def test_odd_messages_stay_as_they_are(archive: Archiving) -> None:
 
 
 def test_files_of_several_places_come_to_the_place_of_the_policy(
-    archive: Archiving, mp: Milepost, tmp_path: Path
+    archive: Archive, mp: Milepost, tmp_path: Path
 ) -> None:
     ranges = append_ranges(archive.conn, 4, 10)
     archive.archive_each(ranges[:2])
@@ -101,7 +101,7 @@ def test_files_of_several_places_come_to_the_place_of_the_policy(
 
 @append_order
 def test_without_a_policy_they_come_to_the_place_of_the_newest(
-    archive: Archiving, tmp_path: Path
+    archive: Archive, tmp_path: Path
 ) -> None:
     ranges = append_ranges(archive.conn, 2, 10)
     archive.archive(ranges[0][-1])
@@ -113,7 +113,7 @@ def test_without_a_policy_they_come_to_the_place_of_the_newest(
 
 
 @append_order
-def test_files_with_content_are_left_to_spark(archive: Archiving) -> None:
+def test_files_with_content_are_left_to_spark(archive: Archive) -> None:
     archive.archive_each(append_ranges(archive.conn, 5, 10))
     names = [file.name for file in archive.files()]
     archive.conn.execute(
@@ -124,7 +124,7 @@ def test_files_with_content_are_left_to_spark(archive: Archiving) -> None:
 
 
 @append_order
-def test_a_reader_that_is_in_an_old_file_reads_on(archive: Archiving, mp: Milepost) -> None:
+def test_a_reader_that_is_in_an_old_file_reads_on(archive: Archive, mp: Milepost) -> None:
     ranges = append_ranges(archive.conn, 3, 10)
     archive.archive_each(ranges)
     expected = list(mp.read())
@@ -143,7 +143,7 @@ def test_a_reader_that_is_in_an_old_file_reads_on(archive: Archiving, mp: Milepo
 
 
 @append_order
-def test_a_broken_file_is_named_and_nothing_is_joined(archive: Archiving) -> None:
+def test_a_broken_file_is_named_and_nothing_is_joined(archive: Archive) -> None:
     files = archive.archive_each(append_ranges(archive.conn, 3, 1000))
     path = archive.directory / files[1].name
     content = bytearray(path.read_bytes())
@@ -156,7 +156,7 @@ def test_a_broken_file_is_named_and_nothing_is_joined(archive: Archiving) -> Non
 
 
 def test_a_killed_compaction_leaves_an_orphan_and_nothing_wrong(
-    archive: Archiving, mp: Milepost, url: str
+    archive: Archive, mp: Milepost, url: str
 ) -> None:
     ranges = append_ranges(archive.conn, 3, 10)
     files = archive.archive_each(ranges)

@@ -23,7 +23,7 @@ from milepost.log.history.cold import rows_of
 from milepost.processors.definition import OnFailure
 from milepost.processors.set_aside.dead_letters import list_dead_letters
 from milepost.records import RecordedMessage
-from tests.integration.archive.archive_files import Archiving, append_ranges, remove
+from tests.archiving import Archive, append_ranges, remove
 from tests.roles import roles_in
 
 history = import_module("milepost.log.history.history")
@@ -48,13 +48,13 @@ def others(messages: Sequence[RecordedMessage], key: str = "k3") -> list[Recorde
     return [message for message in messages if message.key != key]
 
 
-def keys_in_directory(archive: Archiving) -> set[str | None]:
+def keys_in_directory(archive: Archive) -> set[str | None]:
     """Of all files, named or not."""
     tables = [pq.read_table(path, columns=["key"]) for path in archive.directory.iterdir()]
     return {key for table in tables for key in table.column("key").to_pylist()}
 
 
-def test_a_key_is_erased_from_table_and_files(archive: Archiving, mp: Milepost) -> None:
+def test_a_key_is_erased_from_table_and_files(archive: Archive, mp: Milepost) -> None:
     ranges = append_ranges(archive.conn, 4, 50)
     files = archive.archive_each(ranges[:3])
     expected = others(list(mp.read()))
@@ -75,7 +75,7 @@ def test_a_key_is_erased_from_table_and_files(archive: Archiving, mp: Milepost) 
     assert list(mp.read()) == expected
 
 
-def test_only_files_that_have_the_key_are_rewritten(archive: Archiving) -> None:
+def test_only_files_that_have_the_key_are_rewritten(archive: Archive) -> None:
     for n in range(3):
         keys = [f"a{n}", f"c{n}", None, "zz" if n == 1 else "b"]
         *_, last = append(archive.conn, *(Message("T", {}, key=key) for key in keys))
@@ -91,7 +91,7 @@ def test_only_files_that_have_the_key_are_rewritten(archive: Archiving) -> None:
     assert erase(archive.conn, "milepost", "b0").is_nothing
 
 
-def test_a_file_may_lose_all_its_messages(archive: Archiving, mp: Milepost) -> None:
+def test_a_file_may_lose_all_its_messages(archive: Archive, mp: Milepost) -> None:
     (before,) = append(archive.conn, Message("T", {"n": 1}, key="x"))
     archive.archive(before)
     middle = append(archive.conn, *(Message("T", {"n": 2}, key="k3") for _ in range(3)))
@@ -107,7 +107,7 @@ def test_a_file_may_lose_all_its_messages(archive: Archiving, mp: Milepost) -> N
     assert [message.position for message in mp.read()] == [before, after]
 
 
-def test_positions_of_erased_messages_are_not_given_again(archive: Archiving, mp: Milepost) -> None:
+def test_positions_of_erased_messages_are_not_given_again(archive: Archive, mp: Milepost) -> None:
     """Also where all of them were the newest, and the table is empty then."""
     positions = append(archive.conn, *(Message("T", {}, key="k3") for _ in range(3)))
     with mp.reader() as reader:
@@ -120,7 +120,7 @@ def test_positions_of_erased_messages_are_not_given_again(archive: Archiving, mp
         assert [message.position for message in reader.read().messages] == [new]
 
 
-def test_a_consumer_passes_what_was_erased_before_it_came(archive: Archiving, mp: Milepost) -> None:
+def test_a_consumer_passes_what_was_erased_before_it_came(archive: Archive, mp: Milepost) -> None:
     ranges = append_ranges(archive.conn, 2, 30)
     archive.archive_each(ranges)
     remove(archive.conn, ranges[0][-1])
@@ -150,7 +150,7 @@ def fail_at(mp: Milepost, *keys: str, on_failure: OnFailure) -> None:
 @append_order
 @pytest.mark.parametrize("on_failure", ["skip", "park"])
 def test_letters_of_the_key_are_dropped(
-    archive: Archiving, mp: Milepost, on_failure: OnFailure
+    archive: Archive, mp: Milepost, on_failure: OnFailure
 ) -> None:
     append_ranges(archive.conn, 2, 30)
     fail_at(mp, "k3", "k4", on_failure=on_failure)
@@ -167,7 +167,7 @@ def test_letters_of_the_key_are_dropped(
 
 @append_order
 def test_letters_that_are_being_handled_are_left_for_the_next_time(
-    archive: Archiving, mp: Milepost
+    archive: Archive, mp: Milepost
 ) -> None:
     """Nothing waits for a handler."""
     append_ranges(archive.conn, 1, 30)
@@ -181,7 +181,7 @@ def test_letters_that_are_being_handled_are_left_for_the_next_time(
     assert archive.conn.execute("select from milepost.parked_keys").fetchall() == []
 
 
-def erase_while_an_archiver_writes(archive: Archiving) -> None:
+def erase_while_an_archiver_writes(archive: Archive) -> None:
     """It has read the messages before, and adds its file afterwards."""
     ranges = append_ranges(archive.conn, 2, 30)
     archive.archive(ranges[0][-1])
@@ -193,7 +193,7 @@ def erase_while_an_archiver_writes(archive: Archiving) -> None:
     archive.commit(file)
 
 
-def test_what_an_archiver_has_read_before_is_not_added(archive: Archiving, mp: Milepost) -> None:
+def test_what_an_archiver_has_read_before_is_not_added(archive: Archive, mp: Milepost) -> None:
     with pytest.raises(ArchiverFenced):
         erase_while_an_archiver_writes(archive)
     expected = list(mp.read())
@@ -206,7 +206,7 @@ def test_what_an_archiver_has_read_before_is_not_added(archive: Archiving, mp: M
 
 @append_order
 def test_without_the_fence_it_would_be_added(
-    archive: Archiving, monkeypatch: pytest.MonkeyPatch
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the test above would see."""
     run = db.run
@@ -219,7 +219,7 @@ def test_without_the_fence_it_would_be_added(
     assert any(row[2] == "k3" for row in rows_of(archive.files()[-1]))
 
 
-def test_what_was_replaced_before_is_erased_too(archive: Archiving) -> None:
+def test_what_was_replaced_before_is_erased_too(archive: Archive) -> None:
     """Files that wait for a sweep, and those of a killed process."""
     ranges = append_ranges(archive.conn, 3, 30)
     archive.archive_each(ranges[:2])
@@ -239,7 +239,7 @@ def test_what_was_replaced_before_is_erased_too(archive: Archiving) -> None:
 
 @append_order
 def test_a_killed_erasure_is_completed_by_the_next(
-    archive: Archiving, mp: Milepost, url: str
+    archive: Archive, mp: Milepost, url: str
 ) -> None:
     ranges = append_ranges(archive.conn, 2, 30)
     archive.archive_each(ranges)
@@ -260,7 +260,7 @@ def test_a_killed_erasure_is_completed_by_the_next(
 
 
 @append_order
-def test_files_that_another_database_may_own_are_left(archive: Archiving, mp: Milepost) -> None:
+def test_files_that_another_database_may_own_are_left(archive: Archive, mp: Milepost) -> None:
     """As in a copy that was restored from a dump: here its tag is in the names."""
     ranges = append_ranges(archive.conn, 2, 30)
     files = archive.archive_each(ranges)
@@ -283,7 +283,7 @@ def test_files_that_another_database_may_own_are_left(archive: Archiving, mp: Mi
 @append_order
 @pytest.mark.parametrize("look", ["file_after", "files_since"])
 def test_a_file_is_looked_up_again_as_often_as_it_is_replaced(
-    archive: Archiving, mp: Milepost, monkeypatch: pytest.MonkeyPatch, look: str
+    archive: Archive, mp: Milepost, monkeypatch: pytest.MonkeyPatch, look: str
 ) -> None:
     """Between the look at the manifest and the opening of the file."""
     ranges = append_ranges(archive.conn, 1, 30)
@@ -305,7 +305,7 @@ def test_a_file_is_looked_up_again_as_often_as_it_is_replaced(
 
 
 def test_readers_read_on_while_files_are_replaced_and_removed(
-    archive: Archiving, mp: Milepost
+    archive: Archive, mp: Milepost
 ) -> None:
     """They never fail, and never miss a message of another key."""
     ranges = append_ranges(archive.conn, 6, 100)
@@ -337,7 +337,7 @@ def test_readers_read_on_while_files_are_replaced_and_removed(
 
 
 @append_order
-def test_nobody_waits_long_for_an_erasure(archive: Archiving, mp: Milepost) -> None:
+def test_nobody_waits_long_for_an_erasure(archive: Archive, mp: Milepost) -> None:
     """The table is read in many small transactions."""
     append_ranges(archive.conn, 20, 2000)
     steps: list[float] = []
@@ -355,7 +355,7 @@ def test_nobody_waits_long_for_an_erasure(archive: Archiving, mp: Milepost) -> N
 
 
 @append_order
-def test_only_the_owner_erases(archive: Archiving, url: str) -> None:
+def test_only_the_owner_erases(archive: Archive, url: str) -> None:
     append_ranges(archive.conn, 1, 30)
     with (
         roles_in(url) as roles,

@@ -12,13 +12,13 @@ from benchmarks.sample import orders
 
 from milepost import Message, append
 from milepost.archive.parquet_file import SCHEMA, write_rows
-from tests.integration.archive.archive_files import Archiving
+from tests.archiving import Archive
 
 pytestmark = pytest.mark.parametrize("order", ["append"])
 COUNT = 20_000
 
 
-def metadata_of(archive: Archiving, messages: list[Message]) -> pq.FileMetaData:
+def metadata_of(archive: Archive, messages: list[Message]) -> pq.FileMetaData:
     *_, last = append(archive.conn, *messages)
     return pq.read_metadata(archive.directory / archive.archive(last).name)
 
@@ -29,7 +29,7 @@ def encodings(metadata: pq.FileMetaData) -> dict[str, set[str]]:
     return {column.path_in_schema: set(column.encodings) for column in columns}
 
 
-def test_a_message_takes_at_most_50_bytes(archive: Archiving) -> None:
+def test_a_message_takes_at_most_50_bytes(archive: Archive) -> None:
     """In a file that is large enough for its footer not to count."""
     *_, last = append(archive.conn, *orders(100_000))
     file = archive.archive(last)
@@ -41,7 +41,7 @@ def test_a_message_takes_at_most_50_bytes(archive: Archiving) -> None:
     [(lambda n: f"k{n}", False), (lambda n: f"k{n % 100}", True), (lambda _: None, True)],
 )
 def test_a_dictionary_is_used_where_keys_repeat(
-    archive: Archiving, key: Callable[[int], str | None], has_dictionary: bool
+    archive: Archive, key: Callable[[int], str | None], has_dictionary: bool
 ) -> None:
     messages = [Message("T", {"n": n}, key=key(n)) for n in range(COUNT)]
     found = encodings(metadata_of(archive, messages))
@@ -52,7 +52,7 @@ def test_a_dictionary_is_used_where_keys_repeat(
     assert "DELTA_BYTE_ARRAY" in found["data"]
 
 
-def test_readers_can_select_by_what_they_select_by(archive: Archiving) -> None:
+def test_readers_can_select_by_what_they_select_by(archive: Archive) -> None:
     metadata = metadata_of(archive, [Message("T", {"n": n}, key=f"k{n}") for n in range(100)])
     group = metadata.row_group(0)
     selected = {
@@ -68,7 +68,7 @@ def test_readers_can_select_by_what_they_select_by(archive: Archiving) -> None:
     assert [sorting.column_index for sorting in group.sorting_columns] == [0, 1]
 
 
-def test_a_file_without_messages_is_a_file(archive: Archiving, tmp_path: Path) -> None:
+def test_a_file_without_messages_is_a_file(archive: Archive, tmp_path: Path) -> None:
     """As an erasure may leave it."""
     path = tmp_path / "empty.parquet"
     content = write_rows(path, [pa.RecordBatch.from_pylist([], schema=SCHEMA)])

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from milepost.archive.upkeep import compact
-from tests.integration.archive.archive_files import Archiving, append_ranges, remove
+from tests.archiving import Archive, append_ranges, remove
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "archive.md"
 COUNTED = """
@@ -36,7 +36,7 @@ def asked(code: str, **known: Any) -> Any:
 
 
 @pytest.fixture
-def counted(archive: Archiving) -> list[tuple[Any, ...]]:
+def counted(archive: Archive) -> list[tuple[Any, ...]]:
     """What PostgreSQL counts, of messages that are then only in files."""
     ranges = append_ranges(archive.conn, 5, 400)
     found = archive.conn.execute(COUNTED).fetchall()
@@ -48,7 +48,7 @@ def counted(archive: Archiving) -> list[tuple[Any, ...]]:
 
 
 @pytest.fixture
-def files(archive: Archiving, counted: list[tuple[Any, ...]]) -> list[str]:
+def files(archive: Archive, counted: list[tuple[Any, ...]]) -> list[str]:
     """As the document finds them."""
     known: dict[str, Any] = {"conn": archive.conn}
     exec(documented("files = "), known)  # noqa: S102 - our own document
@@ -62,7 +62,7 @@ def test_duckdb_counts_the_same(files: list[str], counted: list[tuple[Any, ...]]
     assert asked(code, files=files).fetchall() == counted
 
 
-def test_duckdb_finds_a_key(archive: Archiving, files: list[str]) -> None:
+def test_duckdb_finds_a_key(archive: Archive, files: list[str]) -> None:
     """With statistics and bloom filters."""
     query = (
         "select count(*), count(recorded_at), count(distinct position) from read_parquet($files)"
@@ -81,6 +81,6 @@ def test_pandas_counts_the_same(files: list[str], counted: list[tuple[Any, ...]]
     assert whole["recorded_at_text"].isna().all()
 
 
-def test_the_document_asks_the_manifest(archive: Archiving, counted: list[tuple[Any, ...]]) -> None:
+def test_the_document_asks_the_manifest(archive: Archive, counted: list[tuple[Any, ...]]) -> None:
     rows = archive.conn.execute(documented("select location").encode()).fetchall()
     assert [row[1] for row in rows] == [file.name for file in archive.files()]

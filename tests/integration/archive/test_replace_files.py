@@ -18,7 +18,7 @@ from milepost.archive.upkeep import erase, manifest, replace_files, rewrite
 from milepost.db import Connection
 from milepost.errors import ArchiveUnwritable, RangeRemoved
 from milepost.log.history import ArchivedFile
-from tests.integration.archive.archive_files import Archiving, append_ranges, remove
+from tests.archiving import Archive, append_ranges, remove
 from tests.waiting import wait_until
 
 append_order = pytest.mark.parametrize("order", ["append"])
@@ -28,13 +28,13 @@ def keys_read(mp: Milepost) -> set[str | None]:
     return {message.key for message in mp.read()}
 
 
-def joined(archive: Archiving, files: Sequence[ArchivedFile]) -> ArchivedFile:
+def joined(archive: Archive, files: Sequence[ArchivedFile]) -> ArchivedFile:
     return rewrite.rewritten(files, archive.location, tag_of(archive.conn, "milepost"))
 
 
 @pytest.mark.parametrize("which", [slice(0, 2), slice(1, 3), slice(0, 3), slice(1, 2)])
 def test_files_are_replaced_by_one_of_the_same_range(
-    archive: Archiving, mp: Milepost, which: slice
+    archive: Archive, mp: Milepost, which: slice
 ) -> None:
     ranges = append_ranges(archive.conn, 3, 20)
     files = archive.archive_each(ranges)
@@ -48,7 +48,7 @@ def test_files_are_replaced_by_one_of_the_same_range(
     assert len(archive.names()) == 4  # readers may hold the old ones' names
 
 
-def test_another_range_is_refused(archive: Archiving) -> None:
+def test_another_range_is_refused(archive: Archive) -> None:
     files = archive.archive_each(append_ranges(archive.conn, 3, 5))
     new = joined(archive, files[:2])
     for old in (files, files[:1], [files[0], files[2]], files[1::-1], []):
@@ -60,7 +60,7 @@ def test_another_range_is_refused(archive: Archiving) -> None:
     ]
 
 
-def test_a_file_that_is_not_there_is_not_added(archive: Archiving) -> None:
+def test_a_file_that_is_not_there_is_not_added(archive: Archive) -> None:
     files = archive.archive_each(append_ranges(archive.conn, 2, 5))
     new = joined(archive, files)
     (archive.directory / new.name).unlink()
@@ -69,7 +69,7 @@ def test_a_file_that_is_not_there_is_not_added(archive: Archiving) -> None:
     assert [file.name for file in archive.files()] == [file.name for file in files]
 
 
-def overtaken_swap(archive: Archiving) -> bool:
+def overtaken_swap(archive: Archive) -> bool:
     """Files are joined while a key is erased from one of them."""
     ranges = append_ranges(archive.conn, 2, 20)
     files = archive.archive_each(ranges)
@@ -83,7 +83,7 @@ def overtaken_swap(archive: Archiving) -> bool:
 
 
 def test_what_was_read_before_a_replacement_replaces_nothing(
-    archive: Archiving, mp: Milepost
+    archive: Archive, mp: Milepost
 ) -> None:
     assert not overtaken_swap(archive)
     assert "k3" not in keys_read(mp)
@@ -91,7 +91,7 @@ def test_what_was_read_before_a_replacement_replaces_nothing(
 
 
 def test_without_the_comparison_an_erased_key_returns(
-    archive: Archiving, mp: Milepost, monkeypatch: pytest.MonkeyPatch
+    archive: Archive, mp: Milepost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the test above would see."""
     real = db.fetch_one
@@ -122,7 +122,7 @@ class Looking:
 
 
 def test_a_reader_never_sees_half_of_a_replacement(
-    archive: Archiving, mp: Milepost, monkeypatch: pytest.MonkeyPatch
+    archive: Archive, mp: Milepost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ranges = append_ranges(archive.conn, 3, 20)
     files = archive.archive_each(ranges)
@@ -138,7 +138,7 @@ def test_a_reader_never_sees_half_of_a_replacement(
     [(slice(1, 3), RangeRemoved), (slice(0, 2), psycopg.errors.ForeignKeyViolation)],
 )
 def test_in_two_transactions_a_reader_sees_it_or_the_chain_refuses(
-    archive: Archiving,
+    archive: Archive,
     mp: Milepost,
     monkeypatch: pytest.MonkeyPatch,
     which: slice,
@@ -166,7 +166,7 @@ def half_replaced(conn: Connection, files: Sequence[ArchivedFile]) -> Iterator[N
         yield
 
 
-def add_after_a_replacement(archive: Archiving, mp: Milepost) -> None:
+def add_after_a_replacement(archive: Archive, mp: Milepost) -> None:
     """An archiver commits while the file before its own is being replaced."""
     ranges = append_ranges(archive.conn, 3, 5)
     files = archive.archive_each(ranges[:2])
@@ -180,13 +180,13 @@ def add_after_a_replacement(archive: Archiving, mp: Milepost) -> None:
     assert len(archive.files()) == 3
 
 
-def test_an_archiver_waits_for_a_replacement(archive: Archiving, mp: Milepost) -> None:
+def test_an_archiver_waits_for_a_replacement(archive: Archive, mp: Milepost) -> None:
     add_after_a_replacement(archive, mp)
 
 
 @append_order
 def test_without_the_lock_an_archiver_fails_at_the_foreign_key(
-    archive: Archiving, mp: Milepost, monkeypatch: pytest.MonkeyPatch
+    archive: Archive, mp: Milepost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the test above would see."""
     monkeypatch.setattr(range_archiver, "lock_manifest", lambda *_: None)

@@ -16,8 +16,8 @@ from milepost.db import Connection
 from milepost.errors import LogRestored, PositionLost
 from milepost.log.history import Location
 from milepost.sql import LogOrder
-from tests.integration.archive.archive_files import (
-    Archiving,
+from tests.archiving import (
+    Archive,
     append_ranges,
     archiving,
     remove,
@@ -40,7 +40,7 @@ def younger() -> Iterator[TestServer]:
 
 
 @pytest.fixture
-def elder(archive: Archiving, url: str) -> list[Position]:
+def elder(archive: Archive, url: str) -> list[Position]:
     """The positions of a log that is archived as a whole, and whose table is empty."""
     conn = archive.conn
     used = db.one(conn.execute("select pg_current_xact_id()::text::bigint").fetchone())[0]
@@ -69,7 +69,7 @@ def append_one(url: str) -> Position:
 
 
 def test_a_restored_log_reads_its_files_and_continues(
-    elder: list[Position], restored: str, order: LogOrder, archive: Archiving
+    elder: list[Position], restored: str, order: LogOrder, archive: Archive
 ) -> None:
     if order == "transaction":
         with pytest.raises(LogRestored):
@@ -87,7 +87,7 @@ def test_a_restored_log_reads_its_files_and_continues(
 
 
 def test_files_above_the_restored_end_are_not_read(
-    elder: list[Position], restored: str, order: LogOrder, archive: Archiving
+    elder: list[Position], restored: str, order: LogOrder, archive: Archive
 ) -> None:
     """The elder goes on and archives more, into the same directory."""
     later = append_ranges(archive.conn, 2, 20)
@@ -139,7 +139,7 @@ def test_a_marker_without_an_archive_is_detected_too(conn: Connection, mp: Milep
 
 @append_order
 def test_new_positions_are_above_the_archive_however_high_it_is(
-    elder: list[Position], conn: Connection, archive: Archiving
+    elder: list[Position], conn: Connection, archive: Archive
 ) -> None:
     """After an earlier rebase, 2^32 above nothing is not above the archive."""
     conn.execute("select setval('milepost.messages_position_seq', %s)", [2**34])
@@ -197,7 +197,7 @@ def test_the_end_of_the_archive_is_not_lost(elder: list[Position], restored: str
 
 
 def test_a_lost_position_is_refused_also_where_its_successors_are_archived(
-    elder: list[Position], restored: str, archive: Archiving
+    elder: list[Position], restored: str, archive: Archive
 ) -> None:
     """A reader has seen messages of the elder that the dump does not have. What follows in the
     restored log is read from files."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
@@ -13,15 +14,15 @@ from typing import Any
 import pytest
 
 from milepost import Milepost, db
-from milepost.archive import range_archiver
+from milepost.archive import range_archiver, stored
 from milepost.archive.range_archiver import ARCHIVER
 from milepost.archive.stored import StoredFile
 from milepost.archive.upkeep import Problem, compact, erase, sweep, verify
 from milepost.checkpoints import PostgresCheckpointStore
 from milepost.errors import ArchiveUnreachable, ArchiveUnwritable, NotOwner
-from milepost.log.history import Location
-from tests.integration.archive.archive_files import (
-    Archiving,
+from milepost.log.history import ArchivedFile, Location
+from tests.archiving import (
+    Archive,
     append_ranges,
     archiving,
     remove,
@@ -36,11 +37,11 @@ THREE_HOURS = 3 * 3600
 append_order = pytest.mark.parametrize("order", ["append"])
 
 
-def removed(archive: Archiving, **options: Any) -> set[str]:
+def removed(archive: Archive, **options: Any) -> set[str]:
     return {file.name for file in sweep(archive.conn, "milepost", **options).removed}
 
 
-def test_an_orphan_is_removed_and_nothing_else(archive: Archiving, mp: Milepost) -> None:
+def test_an_orphan_is_removed_and_nothing_else(archive: Archive, mp: Milepost) -> None:
     ranges = append_ranges(archive.conn, 3, 10)
     files = archive.archive_each(ranges[:2])
     orphan = archive.publish(ranges[2][-1])
@@ -60,7 +61,7 @@ def test_an_orphan_is_removed_and_nothing_else(archive: Archiving, mp: Milepost)
 
 
 @append_order
-def test_a_folder_that_spark_has_left_is_removed(archive: Archiving) -> None:
+def test_a_folder_that_spark_has_left_is_removed(archive: Archive) -> None:
     """As old as the newest of its files: a job that is writing makes it young."""
     archive.archive_each(append_ranges(archive.conn, 1, 10))
     folders = [archive.directory / f".milepost-spark-{n}" for n in range(3)]
@@ -78,7 +79,7 @@ def test_a_folder_that_spark_has_left_is_removed(archive: Archiving) -> None:
     assert erase(archive.conn, "milepost", "k3").not_examined == [str(folders[1])]
 
 
-def test_what_is_young_stays(archive: Archiving) -> None:
+def test_what_is_young_stays(archive: Archive) -> None:
     ranges = append_ranges(archive.conn, 2, 10)
     archive.archive(ranges[0][-1])
     orphan = archive.publish(ranges[1][-1])
@@ -89,7 +90,7 @@ def test_what_is_young_stays(archive: Archiving) -> None:
     assert removed(archive) == set()
 
 
-def test_a_replaced_file_stays_for_a_while_however_old_it_is(archive: Archiving) -> None:
+def test_a_replaced_file_stays_for_a_while_however_old_it_is(archive: Archive) -> None:
     """Its age counts from its replacement: a reader may hold its name."""
     files = archive.archive_each(append_ranges(archive.conn, 2, 10))
     compact(archive.conn, "milepost")
@@ -105,7 +106,7 @@ def test_a_replaced_file_stays_for_a_while_however_old_it_is(archive: Archiving)
 
 
 def test_former_places_are_swept_as_long_as_something_is_left(
-    archive: Archiving, tmp_path: Path
+    archive: Archive, tmp_path: Path
 ) -> None:
     files = archive.archive_each(append_ranges(archive.conn, 2, 10))
     use_archive(archive.conn, Location.parse(str(tmp_path / "new")))
@@ -120,9 +121,7 @@ def test_former_places_are_swept_as_long_as_something_is_left(
     assert removed(archive, older_than=NOW, also_in=[archive.location]) == {stray.name}
 
 
-def test_a_file_is_kept_wherever_the_manifest_says_it_is(
-    archive: Archiving, tmp_path: Path
-) -> None:
+def test_a_file_is_kept_wherever_the_manifest_says_it_is(archive: Archive, tmp_path: Path) -> None:
     """One place may have two addresses."""
     (file,) = archive.archive_each(append_ranges(archive.conn, 1, 10))
     (tmp_path / "link").symlink_to(archive.directory)
@@ -132,7 +131,7 @@ def test_a_file_is_kept_wherever_the_manifest_says_it_is(
 
 
 def test_files_of_other_databases_are_not_removed_unless_asked_for(
-    archive: Archiving, empty_database: str
+    archive: Archive, empty_database: str
 ) -> None:
     Milepost(empty_database).migrate()
     with archiving(empty_database, archive.location) as other:
@@ -145,7 +144,7 @@ def test_files_of_other_databases_are_not_removed_unless_asked_for(
     assert removed(archive, older_than=NOW, other_databases=True) == names
 
 
-def test_files_above_the_end_are_of_a_later_state_of_this_database(archive: Archiving) -> None:
+def test_files_above_the_end_are_of_a_later_state_of_this_database(archive: Archive) -> None:
     """As after a restore, or in a copy of the server's files: the original may use them."""
     ranges = append_ranges(archive.conn, 3, 10)
     files = archive.archive_each(ranges)
@@ -157,7 +156,7 @@ def test_files_above_the_end_are_of_a_later_state_of_this_database(archive: Arch
     assert removed(archive, older_than=NOW, other_databases=True) == {f.name for f in files[1:]}
 
 
-def test_files_of_an_archive_that_was_forgotten_stay(archive: Archiving) -> None:
+def test_files_of_an_archive_that_was_forgotten_stay(archive: Archive) -> None:
     """They are all that is left of their messages, even if nothing refers to them."""
     ranges = append_ranges(archive.conn, 4, 10)
     archive.archive_each(ranges[:2])
@@ -174,7 +173,7 @@ def test_files_of_an_archive_that_was_forgotten_stay(archive: Archiving) -> None
 
 
 def sweep_while_a_file_is_added(
-    archive: Archiving, mp: Milepost, monkeypatch: pytest.MonkeyPatch
+    archive: Archive, mp: Milepost, monkeypatch: pytest.MonkeyPatch
 ) -> Sequence[Problem]:
     """It is in the directory already, and the archiver adds it while the sweep looks."""
     ranges = append_ranges(archive.conn, 2, 10)
@@ -194,14 +193,14 @@ def sweep_while_a_file_is_added(
 
 
 def test_a_file_that_is_added_while_a_sweep_looks_stays(
-    archive: Archiving, mp: Milepost, monkeypatch: pytest.MonkeyPatch
+    archive: Archive, mp: Milepost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert sweep_while_a_file_is_added(archive, mp, monkeypatch) == []
 
 
 @append_order
 def test_with_the_manifest_of_before_the_listing_it_would_be_removed(
-    archive: Archiving, mp: Milepost, monkeypatch: pytest.MonkeyPatch
+    archive: Archive, mp: Milepost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the test above would see."""
 
@@ -213,7 +212,7 @@ def test_with_the_manifest_of_before_the_listing_it_would_be_removed(
     assert problem.text == "it is not there"
 
 
-def add_what_was_swept(archive: Archiving) -> None:
+def add_what_was_swept(archive: Archive) -> None:
     """An archiver that was stopped for hours between its two steps."""
     ranges = append_ranges(archive.conn, 2, 10)
     archive.archive(ranges[0][-1])
@@ -223,7 +222,7 @@ def add_what_was_swept(archive: Archiving) -> None:
     archive.commit(stopped)
 
 
-def test_what_was_swept_is_not_added(archive: Archiving, mp: Milepost) -> None:
+def test_what_was_swept_is_not_added(archive: Archive, mp: Milepost) -> None:
     with pytest.raises(ArchiveUnwritable):
         add_what_was_swept(archive)
     assert verify(archive.conn, "milepost").problems == []
@@ -232,7 +231,7 @@ def test_what_was_swept_is_not_added(archive: Archiving, mp: Milepost) -> None:
 
 @append_order
 def test_without_a_look_it_would_be_added(
-    archive: Archiving, monkeypatch: pytest.MonkeyPatch
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the test above would see."""
     monkeypatch.setattr(range_archiver, "lock_manifest", lambda *_: None)
@@ -242,7 +241,7 @@ def test_without_a_look_it_would_be_added(
 
 @append_order
 def test_a_sweep_removes_nothing_while_a_file_is_being_added(
-    archive: Archiving, mp: Milepost
+    archive: Archive, mp: Milepost
 ) -> None:
     """It has looked that its file is there, and has not committed yet."""
     ranges = append_ranges(archive.conn, 2, 10)
@@ -260,7 +259,29 @@ def test_a_sweep_removes_nothing_while_a_file_is_being_added(
 
 
 @append_order
-def test_only_the_owner_sweeps(archive: Archiving, url: str) -> None:
+def test_the_manifest_is_not_locked_while_the_place_is_asked(
+    archive: Archive, mp: Milepost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An object store may be slow. Others, who add or replace files, do not wait for it."""
+    ranges = append_ranges(archive.conn, 1, 10)
+    file, real = archive.publish(ranges[0][-1]), stored._refuse_absent
+    asked: list[str] = []
+
+    def asking(new: ArchivedFile) -> None:
+        with mp.connect() as other, other.transaction():
+            other.execute("set local lock_timeout = '1ms'")
+            stored.lock_manifest(other, "milepost")
+        asked.append(new.name)
+        real(new)
+
+    monkeypatch.setattr(stored, "_refuse_absent", asking)
+    archive.commit(file)
+    assert asked == [file.name]
+    assert archive.files() == [replace(file, written_at=archive.files()[0].written_at)]
+
+
+@append_order
+def test_only_the_owner_sweeps(archive: Archive, url: str) -> None:
     ranges = append_ranges(archive.conn, 2, 10)
     archive.archive(ranges[0][-1])
     archive.publish(ranges[1][-1])
@@ -274,7 +295,7 @@ def test_only_the_owner_sweeps(archive: Archiving, url: str) -> None:
 
 
 @append_order
-def test_a_place_that_cannot_be_listed_is_named(archive: Archiving, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_listed_is_named(archive: Archive, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
     with pytest.raises(ArchiveUnreachable, match=str(file)):

@@ -12,49 +12,36 @@ from milepost import Milepost
 from milepost.archive.upkeep import compact, erase, sweep, verify
 from milepost.log.history import Location
 from milepost.log.history.cold import forget_files
-from tests.integration.archive.archive_files import (
-    Archiving,
+from tests.archiving import (
+    Archive,
     append_ranges,
     archiving,
     remove,
     use_archive,
 )
+from tests.object_store import BUCKET, Store, object_store
 
-moto = pytest.importorskip("moto.server")
 pytestmark = pytest.mark.parametrize("order", ["append"])
 NOW = timedelta(0)
 
 
 @pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    server = moto.ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"{host}:{port}"
-    server.stop()
+def store() -> Iterator[Store]:
+    with object_store() as started:
+        yield started
 
 
 @pytest.fixture
-def archive(url: str, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Archiving]:
-    for name, value in (
-        ("AWS_ACCESS_KEY_ID", "test"),
-        ("AWS_SECRET_ACCESS_KEY", "test"),
-        ("AWS_EC2_METADATA_DISABLED", "true"),
-    ):
-        monkeypatch.setenv(name, value)
-    address = (
-        f"s3://archive-{uuid4().hex[:8]}/log?endpoint_override={endpoint}&scheme=http"
-        "&region=us-east-1&allow_bucket_creation=true"
-    )
-    location = Location.parse(address)
-    location.filesystem().create_dir(location.path("").strip("/").partition("/")[0])
+def archive(url: str, store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Archive]:
+    store.make_bucket(monkeypatch)
+    location = Location.parse(store.address(f"{BUCKET}/{uuid4().hex[:8]}/log"))
     with archiving(url, location) as found:
         use_archive(found.conn, found.location)
         yield found
     forget_files()
 
 
-def test_files_are_joined_verified_swept_and_erased(archive: Archiving, mp: Milepost) -> None:
+def test_files_are_joined_verified_swept_and_erased(archive: Archive, mp: Milepost) -> None:
     ranges = append_ranges(archive.conn, 4, 20)
     archive.archive_each(ranges[:3])
     orphan = archive.publish(ranges[3][-1])
@@ -73,7 +60,7 @@ def test_files_are_joined_verified_swept_and_erased(archive: Archiving, mp: Mile
     assert verify(archive.conn, "milepost").problems == []
 
 
-def test_damage_is_found(archive: Archiving) -> None:
+def test_damage_is_found(archive: Archive) -> None:
     files = archive.archive_each(append_ranges(archive.conn, 3, 20))
     system = archive.location.filesystem()
     system.delete_file(archive.location.path(files[0].name))

@@ -14,7 +14,7 @@ from milepost.archive.upkeep import compact, verify
 from milepost.db import Connection
 from milepost.errors import ArchiveFileError
 from milepost.log.history.cold import forget_files
-from tests.integration.archive.archive_files import Archiving, append_ranges, remove
+from tests.archiving import Archive, append_ranges, remove
 
 append_order = pytest.mark.parametrize("order", ["append"])
 
@@ -47,7 +47,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str, str | None]] = {
 }
 
 
-def test_an_archive_is_as_the_manifest_says(archive: Archiving) -> None:
+def test_an_archive_is_as_the_manifest_says(archive: Archive) -> None:
     ranges = append_ranges(archive.conn, 3, 100)
     archive.archive_each(ranges)
     remove(archive.conn, ranges[1][-1])
@@ -66,9 +66,7 @@ def test_without_an_archive_nothing_is_wrong(conn: Connection) -> None:
 
 @append_order
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damage_is_found_and_the_file_is_named(
-    archive: Archiving, mp: Milepost, damage: str
-) -> None:
+def test_damage_is_found_and_the_file_is_named(archive: Archive, mp: Milepost, damage: str) -> None:
     change, problem, when_quick = DAMAGES[damage]
     ranges = append_ranges(archive.conn, 3, 1000)
     files = archive.archive_each(ranges)
@@ -96,7 +94,7 @@ def assert_named_and_nothing_is_skipped(mp: Milepost, name: str, before: int) ->
 
 
 @append_order
-def test_all_problems_are_reported(archive: Archiving) -> None:
+def test_all_problems_are_reported(archive: Archive) -> None:
     files = archive.archive_each(append_ranges(archive.conn, 4, 100))
     (archive.directory / files[0].name).unlink()
     flip(archive.directory / files[2].name)
@@ -115,7 +113,7 @@ def test_all_problems_are_reported(archive: Archiving) -> None:
         ("sha256 = 'abc'", "SHA-256"),
     ],
 )
-def test_what_the_manifest_says_is_compared(archive: Archiving, change: str, problem: str) -> None:
+def test_what_the_manifest_says_is_compared(archive: Archive, change: str, problem: str) -> None:
     archive.archive_each(append_ranges(archive.conn, 2, 100))
     archive.conn.execute(SQL("update milepost.archive set {} where is_first").format(SQL(change)))
     (found,) = verify(archive.conn, "milepost").problems
@@ -123,7 +121,7 @@ def test_what_the_manifest_says_is_compared(archive: Archiving, change: str, pro
 
 
 @append_order
-def test_messages_outside_the_range_of_a_file_are_found(archive: Archiving) -> None:
+def test_messages_outside_the_range_of_a_file_are_found(archive: Archive) -> None:
     """As a writer would leave them that reads another range than it says."""
     ranges = append_ranges(archive.conn, 1, 100)
     archive.archive_each(ranges)
@@ -138,7 +136,7 @@ def test_messages_outside_the_range_of_a_file_are_found(archive: Archiving) -> N
             assert problem in found.text
 
 
-def test_a_gap_and_what_was_removed_without_a_file_are_found(archive: Archiving) -> None:
+def test_a_gap_and_what_was_removed_without_a_file_are_found(archive: Archive) -> None:
     ranges = append_ranges(archive.conn, 4, 10)
     archive.archive_each(ranges[:3])
     archive.conn.execute("alter table milepost.archive drop constraint archive_is_contiguous")
@@ -156,7 +154,7 @@ def test_a_gap_and_what_was_removed_without_a_file_are_found(archive: Archiving)
     assert len(verify(archive.conn, "milepost").problems) == 1  # it may be removed without a file
 
 
-def test_a_file_that_is_replaced_meanwhile_is_no_problem(archive: Archiving, mp: Milepost) -> None:
+def test_a_file_that_is_replaced_meanwhile_is_no_problem(archive: Archive, mp: Milepost) -> None:
     archive.archive_each(append_ranges(archive.conn, 3, 10))
     replaced: list[int] = []
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from milepost.log.history import Location
-from tests.integration.archive.archive_files import Archiving, append_ranges, archiving, use_archive
+from tests.archiving import Archive, append_ranges, archiving, use_archive
 from tests.integration.cli.command import Cli
 
 pytestmark = pytest.mark.parametrize("order", ["append"])
 
 
 @pytest.fixture
-def archive(url: str, tmp_path: Path) -> Iterator[Archiving]:
+def archive(url: str, tmp_path: Path) -> Iterator[Archive]:
     """Three files of ten messages."""
     with archiving(url, Location.parse(str(tmp_path / "archive"))) as found:
         use_archive(found.conn, found.location)
@@ -25,7 +25,7 @@ def archive(url: str, tmp_path: Path) -> Iterator[Archiving]:
         yield found
 
 
-def test_files_are_joined_verified_and_swept(cli: Cli, archive: Archiving) -> None:
+def test_files_are_joined_verified_and_swept(cli: Cli, archive: Archive) -> None:
     assert len(json.loads(cli.run("archive", "--json").stdout)) == 3
     assert cli.run("archive", "compact").stdout == "joined 3 files into 1\n"
     (file,) = json.loads(cli.run("archive", "list", "--json").stdout)
@@ -45,7 +45,7 @@ def test_files_are_joined_verified_and_swept(cli: Cli, archive: Archiving) -> No
     assert archive.names() == {Path(file["address"]).name}
 
 
-def test_problems_are_listed_and_end_with_1(cli: Cli, archive: Archiving) -> None:
+def test_problems_are_listed_and_end_with_1(cli: Cli, archive: Archive) -> None:
     first, second, _ = archive.files()
     (archive.directory / first.name).unlink()
     (archive.directory / second.name).write_text("short")
@@ -59,7 +59,7 @@ def test_problems_are_listed_and_end_with_1(cli: Cli, archive: Archiving) -> Non
     assert [p["file"] for p in done.document()["problems"]] == [first.address, second.address]
 
 
-def test_a_key_is_erased_after_a_confirmation(cli: Cli, archive: Archiving) -> None:
+def test_a_key_is_erased_after_a_confirmation(cli: Cli, archive: Archive) -> None:
     refused = cli.run("archive", "erase", "--key", "k3")
     assert refused.code == 1
     assert "erase all messages with key 'k3'" in refused.stderr
@@ -74,7 +74,7 @@ def test_a_key_is_erased_after_a_confirmation(cli: Cli, archive: Archiving) -> N
     assert document["files_rewritten"] == 0
 
 
-def test_files_of_other_databases_are_mentioned(cli: Cli, archive: Archiving) -> None:
+def test_files_of_other_databases_are_mentioned(cli: Cli, archive: Archive) -> None:
     name = archive.files()[0].name[:-16] + "00000000.parquet"
     (archive.directory / name.replace("_e0_", "_e1_")).write_text("theirs")
     archive.age(7200)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import os
+import resource
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -18,18 +23,21 @@ from milepost.archive.parquet_file import SCHEMA
 from milepost.archive.range_archiver import ARCHIVER, ArchiverFenced, commit_file, tag_of
 from milepost.checkpoints import Answer, PostgresCheckpointStore
 from milepost.db import Connection
-from milepost.errors import ArchiveFileBroken
+from milepost.errors import ArchiveFileBroken, ArchiveUnwritable
 from milepost.log.history import ArchivedFile, Location, files_between
 from milepost.log.history.cold import rows_of
 from milepost.pipeline import history
 from milepost.pipeline.archive import SparkFiles, archive_with_spark, compact_with_spark
 from milepost.pipeline.archive.compact import groups_to_rewrite
+from milepost.pipeline.archive.spark_file import refused_file
 from milepost.pipeline.settings import SparkSettings
 from milepost.pipeline.source import Range, RangeReader, SourceOptions
+from milepost.retry import Retry
 from tests.pipeline.archived import Archive
 from tests.pipeline.sourcing import append
 from tests.undecodable import append_undecodable
 
+BEGINNING = Position.BEGINNING
 append_order = pytest.mark.parametrize("order", ["append"])
 
 
@@ -130,8 +138,8 @@ def test_a_page_that_is_damaged_is_noticed_by_both_readers(
         epoch,
         lambda file: commit_file(conn, "milepost", file, "tests"),
     )
-    archive = Archive(mp, url, tmp_path)
-    archive.remove_up_to(positions[-1])
+    archive = Archive.at(conn, url, tmp_path)
+    archive.remove(positions[-1])
     (file,) = archive.files()
     whole = history(spark, url, columns=["data"])
     assert whole.count() == 30
@@ -140,6 +148,83 @@ def test_a_page_that_is_damaged_is_noticed_by_both_readers(
         whole.collect()
     with pytest.raises(ArchiveFileBroken, match=file.name):
         list(RangeReader(SourceOptions(url)).batches(Range(Position.BEGINNING, positions[-1])))
+
+
+@append_order
+def test_large_messages_make_files_of_fewer(
+    spark: SparkSession, mp: Milepost, url: str, conn: Connection, tmp_path: Path
+) -> None:
+    """One job writes them all, and the next range follows."""
+    positions = [
+        position
+        for n in range(30)
+        for position in mp.append(conn, Message("Large", {"n": n, "padding": "x" * 500_000}))
+    ]
+    before = [message.data for message in mp.read()]
+    set_policy(conn, Policy(archive=str(tmp_path), archive_after=timedelta(0)))
+    size = FileSize(file_messages=20, file_bytes=6_000_000)
+    mp.archiver(size, SparkSettings()).run("caught_up")
+    archive = Archive.at(conn, url, tmp_path)
+    found = archive.files()
+    assert len(found) > 2
+    assert positions[19] in [file.last for file in found]
+    assert found[-1].last == positions[-1]
+    assert sum(file.messages for file in found) == 30
+    archive.remove()
+    assert [message.data for message in mp.read()] == before
+
+
+@contextmanager
+def largest_file_of_java(spark: SparkSession, size: int) -> Iterator[None]:
+    """As if the disk were full: its writes fail, in a task."""
+    gateway: Any = spark.sparkContext._gateway
+    pid = gateway.proc.pid
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+
+
+@append_order
+def test_a_full_disk_is_waited_for(
+    spark: SparkSession, mp: Milepost, conn: Connection, tmp_path: Path
+) -> None:
+    (position,) = mp.append(conn, Message("Random", os.urandom(300_000).hex()))
+    set_policy(conn, Policy(archive=str(tmp_path), archive_after=timedelta(0)))
+    archiver = replace(mp.archiver(None, SparkSettings()), retry=Retry(limit=0))
+    with (
+        largest_file_of_java(spark, 100_000),
+        pytest.raises(ArchiveUnwritable, match="File too large"),
+    ):
+        archiver.run("caught_up")
+    assert list(tmp_path.iterdir()) == []
+    archiver.run("caught_up")
+    assert [file.last for file in files_between(conn, "milepost", BEGINNING, position)] == [
+        position
+    ]
+
+
+@append_order
+def test_a_place_that_cannot_be_used_is_our_error(
+    spark: SparkSession, mp: Milepost, url: str, conn: Connection, tmp_path: Path
+) -> None:
+    (position,) = append(mp, 1)
+    file = tmp_path / "file"
+    file.write_text("")
+    files = files_of(spark, url, conn, file / "archive")
+    with pytest.raises(ArchiveUnwritable, match="archive"):
+        files.of_range(Range(BEGINNING, position), 1)
+
+
+def test_which_failures_are_of_the_place() -> None:
+    full = "Job aborted.\nCaused by: java.io.IOException: No space left on device\n\tat java"
+    assert refused_file(full) == "No space left on device"
+    denied = "java.io.FileNotFoundException: /data/x (Permission denied)"
+    assert refused_file(f"{full}\n{denied}") == "/data/x (Permission denied)"
+    python = "org.apache.spark.api.python.PythonException: Traceback"
+    assert refused_file(f"{python}\nCaused by: java.io.IOException: gone") is None
+    assert refused_file("Caused by: java.io.EOFException: null") is None
 
 
 @append_order
@@ -187,7 +272,7 @@ def test_compacting_joins_small_files_and_adds_content(
 ) -> None:
     positions = append(mp, 60)
     archive.up_to(*positions[4:60:5])
-    archive.remove_up_to(positions[29])
+    archive.remove(positions[29])
     before = sorted(history(spark, url).collect())
     done = compact_with_spark(spark, conn, url, "milepost", target_messages=25)
     assert (done.joined, done.written, done.with_content, done.overtaken) == (12, 3, 3, 0)

@@ -25,7 +25,7 @@ def test_of_a_first_run_everything_is_new(
 ) -> None:
     place(mp, 0, 100)
     archive.up_to(Position(0, 70))
-    archive.remove_up_to(Position(0, 50))
+    archive.remove(Position(0, 50))
     before = next_transaction(conn)
     found = plan(setup_of(customers(mp), spark))
     assert next_transaction(conn) == before

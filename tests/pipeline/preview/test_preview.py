@@ -66,7 +66,7 @@ def test_a_range_may_be_given_and_files_are_read(
 ) -> None:
     place(mp, 0, 40)
     archive.up_to(Position(0, 20))
-    archive.remove_up_to(Position(0, 20))
+    archive.remove(Position(0, 20))
     pipeline = mp.pipeline("all", sink=Append("t"))(parsed)
     found = previewed(pipeline, spark, after=Position(0, 10), to=Position(0, 25), limit=50)
     assert sorted(row["total"] for row in found.rows) == list(range(10, 25))

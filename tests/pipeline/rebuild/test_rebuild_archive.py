@@ -22,7 +22,7 @@ def test_a_rebuild_reads_the_archive_while_it_grows(
     place(mp, 70, 130)
     positions = [message.position for message in mp.read()]
     archive.up_to(positions[59])
-    archive.remove_up_to(positions[59])
+    archive.remove(positions[59])
     ends = [positions[119], positions[179]]
 
     rebuild = rebuild_of(pipeline, spark)
@@ -40,4 +40,4 @@ def grow(archive: Archive, ends: list[Position]) -> None:
     if ends:
         end = ends.pop(0)
         archive.up_to(end)
-        archive.remove_up_to(end)
+        archive.remove(end)

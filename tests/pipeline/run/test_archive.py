@@ -76,7 +76,7 @@ def test_once_while_messages_are_archived_and_removed(
     def move(end: int) -> Callable[[], None]:
         def moved() -> None:
             archive.up_to(positions[end])
-            archive.remove_up_to(positions[end])
+            archive.remove(positions[end])
 
         return moved
 
@@ -91,7 +91,7 @@ def test_everything_archived_and_removed(
     place(mp, 0, 45)
     positions = positions_of(mp)
     archive.up_to(positions[24], positions[-1])
-    archive.remove_up_to(positions[-1])
+    archive.remove(positions[-1])
     pipeline = customers(mp)
     catch_up(pipeline, spark)
     assert rows(mp, CUSTOMERS) == expected_per_customer(45)
@@ -109,7 +109,7 @@ def test_what_is_not_selected_moves_the_checkpoint(
     place(mp, 0, 30, topic="elsewhere")
     positions = positions_of(mp)
     archive.up_to(positions[-1])
-    archive.remove_up_to(positions[-1])
+    archive.remove(positions[-1])
     pipeline = customers(mp)
     catch_up(pipeline, spark)
     assert (rows(mp, CUSTOMERS), pipeline.position()) == ([], positions[-1])
@@ -121,7 +121,7 @@ def test_content_over_the_boundary_and_behind_it(
 ) -> None:
     place(mp, 0, 40)
     archive.up_to(positions_of(mp)[24])
-    archive.remove_up_to(positions_of(mp)[24])
+    archive.remove(positions_of(mp)[24])
     pipeline = customers(mp, columns=["content"])
     with running(pipeline, spark):
         wait_until(lambda: pipeline.position() == positions_of(mp)[-1])
@@ -136,7 +136,7 @@ def test_a_run_that_goes_on_reads_what_is_archived_and_removed(
     place(mp, 0, 9)
     positions = positions_of(mp)
     archive.up_to(positions[6])
-    archive.remove_up_to(positions[6])
+    archive.remove(positions[6])
     follow(customers(mp), spark)
     assert rows(mp, CUSTOMERS) == expected_per_customer(9)
 
@@ -161,7 +161,7 @@ def test_a_file_that_cannot_be_read_matters_only_if_the_rows_are_gone(
     catch_up(customers(mp, {4: spoil}), spark)
     assert rows(mp, CUSTOMERS) == expected_per_customer(40)
 
-    archive.remove_up_to(positions[29])
+    archive.remove(positions[29])
     forget_files()
     kind = ArchiveFileBroken if harm == "damaged" else ArchiveFileMissing
     again = Milepost(url).pipeline("again", sink=Upsert("again", key=["customer"], add=["total"]))(
@@ -179,7 +179,7 @@ def test_items_are_made_in_the_order_of_the_log(
     place(mp, 0, 60)
     positions = positions_of(mp)
     archive.up_to(positions[24], positions[49])
-    archive.remove_up_to(positions[29])
+    archive.remove(positions[29])
     echo = mp.pipeline("echo", topics=["orders"], sink=ToLog("echoes"))(
         lambda messages: messages.select(f.lit("Echo").alias("type"), "data")
     )

@@ -82,6 +82,7 @@ def test_a_password_shows_up_nowhere(
     shown: list[str] = json.loads((tmp_path / "said.json").read_text())
     for words in (
         "MapInArrow", "BatchScan", "foreachBatch", "StreamingQuery", "nope", "customer", "Rebuilt(",
+        "FileScan parquet", "ArchiveFileMissing",
         "authentication failed", "Connection refused", "division or modulo by zero",
     ):  # fmt: skip
         assert any(words in text for text in shown), words

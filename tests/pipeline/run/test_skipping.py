@@ -308,7 +308,7 @@ def test_a_message_that_only_the_archive_has(
     place(mp, 10, 5)
     positions = [message.position for message in mp.read()]
     archive.up_to(positions[-1])
-    archive.remove_up_to(positions[-1])
+    archive.remove(positions[-1])
     catch_up(customers(mp), spark)
     (letter,) = letters(mp)
     assert (letter.at, letter.key, letter.data["total"]) == (positions[10], "bad", 1)

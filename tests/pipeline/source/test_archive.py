@@ -104,10 +104,10 @@ def test_the_same_messages_wherever_they_are(mp: Milepost, url: str, archive: Ar
 
     archive.up_to(*thirds(positions))
     assert [read_all(url, each) for each in cases] == before  # rows are in both
-    archive.remove_up_to(positions[44])
+    archive.remove(positions[44])
     assert [read_all(url, each) for each in cases] == before  # a file is half in the table
     archive.up_to(positions[-1])
-    archive.remove_up_to(positions[-1])
+    archive.remove(positions[-1])
     assert [read_all(url, each) for each in cases] == before  # the table is empty
 
 
@@ -143,7 +143,7 @@ def test_files_and_row_groups_that_have_nothing_of_it_are_not_opened(
 ) -> None:
     first, second = append(mp, 20, topic="other"), append(mp, 20)
     files = archive.up_to(first[-1], second[-1])
-    archive.remove_up_to(second[-1])
+    archive.remove(second[-1])
     forget_files()
     archive.path(files[0]).unlink()
     assert numbers(read_all(url, topics="orders")) == list(range(20))
@@ -161,7 +161,7 @@ def test_a_batch_has_at_most_so_many_selected_messages(
 ) -> None:
     positions = append(mp, 100)
     archive.up_to(positions[29], positions[69])
-    archive.remove_up_to(positions[49])
+    archive.remove(positions[49])
     ends = reaches(options_of(url), positions[-1], 25)
     # 25, then what is left of the first file and 20 of the second, ...
     assert [positions.index(end) + 1 for end in ends] == [25, 50, 70, 95, 100]
@@ -187,7 +187,7 @@ def test_a_rare_selection_is_looked_for_in_steps_of_row_groups(
 def test_about_how_many_are_left(mp: Milepost, url: str, archive: Archive) -> None:
     positions = append(mp, 90)
     archive.up_to(*thirds(positions))
-    archive.remove_up_to(positions[39])
+    archive.remove(positions[39])
     with planning(options_of(url)) as planner:
         assert planner.about(Range(positions[29], positions[59])) == 30
         assert planner.about(Range(positions[-1], positions[-1])) == 0
@@ -201,7 +201,7 @@ def test_a_time_to_start_from_may_be_archived(mp: Milepost, url: str, archive: A
     positions = append(mp, 30)
     time = list(mp.read())[7].recorded_at
     archive.up_to(positions[19])
-    archive.remove_up_to(positions[19])
+    archive.remove(positions[19])
     options = options_of(url, startingPosition=time.isoformat())
     with planning(options) as planner:
         assert positions[6] <= planner.start() < positions[7]
@@ -223,7 +223,7 @@ def test_what_is_archived_and_removed_after_planning_is_read_from_its_file(
     options, parts = planned(url, partitions="4")
     assert {part.file for part in parts} == {None}
     archive.up_to(*thirds(positions))
-    archive.remove_up_to(positions[29])
+    archive.remove(positions[29])
     assert numbers(read(options, parts)) == list(range(60))
 
 
@@ -235,7 +235,7 @@ def test_what_is_removed_while_it_is_read_is_read_on_in_its_file(
     reader = RangeReader(options_of(url))
     archive.up_to(positions[-1])
     (file,) = archive.files()
-    archive.remove_up_to(positions[-1])
+    archive.remove(positions[-1])
     for after in (positions[0], positions[25]):
         rows = pa.Table.from_batches(reader.batches(Range(after, positions[-1]))).to_pylist()
         assert numbers(rows) == list(range(positions.index(after) + 1, 40))
@@ -246,7 +246,7 @@ def test_what_is_removed_and_nowhere_is_refused(mp: Milepost, url: str, archive:
     positions = append(mp, 30)
     archive.up_to(positions[9])
     options, parts = planned(url)
-    archive.remove_up_to(positions[19])
+    archive.remove(positions[19])
     assert numbers(read(options, parts[:1])) == list(range(10))
     with pytest.raises(RangeRemoved):
         read(options, parts)
@@ -265,7 +265,7 @@ def test_a_plan_is_made_again_if_messages_were_removed_meanwhile(
             if name in ("range_rows", "range_nth") and moves:
                 end = moves.pop()
                 archive.up_to(end)
-                archive.remove_up_to(end)
+                archive.remove(end)
             return super()._query(name, parameters)
 
     options = options_of(url)
@@ -287,7 +287,7 @@ def test_a_file_that_was_replaced_is_found_by_its_new_name(
 ) -> None:
     positions = append(mp, 40)
     (file,) = archive.up_to(positions[29])
-    archive.remove_up_to(positions[29])
+    archive.remove(positions[29])
     options, parts = planned(url, partitions="3")
     forget_files()
     archive.replace(file)
@@ -314,7 +314,7 @@ def test_a_file_that_cannot_be_read_matters_only_if_the_rows_are_gone(
     assert numbers(read_all(url)) == list(range(40))
     assert reaches(options, positions[-1], 25)[-1] == positions[-1]
 
-    archive.remove_up_to(positions[4])
+    archive.remove(positions[4])
     forget_files()
     kind = ArchiveFileMissing if harm == "missing" else ArchiveFileBroken
     with pytest.raises(kind, match=file.name):
@@ -336,7 +336,7 @@ def test_a_time_that_spark_lacks_is_the_same_error_as_from_the_table(
     reader = RangeReader(options_of(url))
     before = [_error(url, each) for each in cases]
     archive.up_to(last)
-    archive.remove_up_to(last)
+    archive.remove(last)
     with pytest.raises(UnreadableMessage, match=f"{odd} .*{KINDS[kind][0]}") as caught:
         list(reader.batches(Range(BEGINNING, last)))
     assert caught.value.position == odd
@@ -373,7 +373,7 @@ def test_who_may_not_see_the_manifest_reads_the_table(
         conn.execute("revoke select on milepost.archive from spark_reader")
         poor = make_conninfo(url, user="spark_reader")
         assert numbers(read_all(poor)) == list(range(30))
-        archive.remove_up_to(positions[9])
+        archive.remove(positions[9])
         with pytest.raises(NotPermitted, match="milepost grant"):
             read_all(poor)
     finally:

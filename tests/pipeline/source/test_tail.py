@@ -81,12 +81,12 @@ def test_what_was_removed_is_found_in_files(
     count: int,
 ) -> None:
     archive.up_to(positions[6], positions[14], positions[29])
-    archive.remove_up_to(positions[removed - 1])
+    archive.remove(positions[removed - 1])
     check(conn, positions, conditions, count, min(count, there_are))
 
 
 def test_what_was_removed_and_is_in_no_file_is_gone(
     conn: Connection, positions: list[Position], archive: Archive
 ) -> None:
-    archive.remove_up_to(positions[19])
+    archive.remove(positions[19])
     check(conn, positions, ALL, 50, expected=10)

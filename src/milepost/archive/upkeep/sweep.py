@@ -2,8 +2,8 @@
 replaced.
 
 The order is what makes it safe. First the places are listed, then the manifest is asked about what
-was found, under the lock that everybody takes who adds a file: what was added after the listing is
-not in the listing, and what was added before is in the manifest.
+was found, while nobody is about to add a file: what was added after the listing is not in the
+listing, and what was added before is in the manifest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from milepost.archive.publish import FileName
 from milepost.archive.range_archiver import tag_of
 from milepost.archive.stored import (
     StoredFile,
-    lock_manifest,
+    lock_files,
     places,
     remove_stored,
     stored_files,
@@ -125,7 +125,7 @@ def remove_unnamed(
 ) -> list[StoredFile]:
     """Remove those that the manifest does not name, and that were not replaced a short time ago."""
     with db.translated(schema, who=conn), conn.transaction():
-        lock_manifest(conn, schema)
+        lock_files(conn, schema)
         kept = _kept(conn, schema, files, older_than)
         removed = [file for file in files if file.name not in kept]
         if not dry_run:

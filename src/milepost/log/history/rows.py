@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import repeat
-from operator import truediv
+from operator import length_hint, truediv
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -51,13 +51,13 @@ class Rows:
     def __iter__(self) -> Iterator[RecordedMessage]:
         """Decoded by functions in C, without a line of Python for each column: this is what reading
         history costs. From the first message on that cannot be decoded so, one by one."""
-        done = 0
+        kinds = iter(self._values("type"))
         try:
-            for message in self._decoded():
-                yield message
-                done += 1
+            yield from self._decoded(kinds)
         except UNDECODABLE:
-            for row in self.slice(done, len(self))._undecoded():
+            # Of the message that failed, the first column was taken.
+            failed = max(0, len(self) - length_hint(kinds) - 1)
+            for row in self.slice(failed, len(self))._undecoded():
                 yield careful_message(*row)
 
     def raw(self) -> list[RawMessage]:
@@ -107,9 +107,10 @@ class Rows:
             masks[0] = pc.and_(masks[0], mask)
         return Rows(self.table.filter(masks[0]).combine_chunks())
 
-    def _decoded(self) -> Iterator[RecordedMessage]:
-        kinds, data, keys, topics, metadata, ids, transaction_ids, positions = (
-            self._values(name) for name in COLUMNS[:-1]
+    def _decoded(self, kinds: Iterator[str]) -> Iterator[RecordedMessage]:
+        """With the first of its columns, which tells how many were decoded."""
+        data, keys, topics, metadata, ids, transaction_ids, positions, times = (
+            self._values(name) for name in COLUMNS[1:]
         )
         return map(
             recorded_message,
@@ -121,7 +122,7 @@ class Rows:
             map(_uuid, ids),
             transaction_ids,
             positions,
-            _times(self._values("recorded_at")),
+            _times(times),
         )
 
     def _undecoded(self) -> Iterator[tuple[Any, ...]]:
@@ -163,9 +164,14 @@ def _sure(mask: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _times(microseconds: list[int | None]) -> Iterator[datetime]:
-    """A number of seconds as a float is exact to the microsecond until 2106."""
+    """A number of seconds as a float is exact to the microsecond until 2106. Messages of one
+    transaction have the same time, which is made once."""
+    different = set(microseconds)
+    if None not in different and 2 * len(different) <= len(microseconds):
+        made = {each: _time(each) for each in different}
+        return map(made.__getitem__, microseconds)
     try:
-        is_exact = min(microseconds) >= 0 and max(microseconds) < _EXACT  # type: ignore[type-var, operator]
+        is_exact = min(different) >= 0 and max(different) < _EXACT  # type: ignore[type-var, operator]
     except (TypeError, ValueError):  # it has None, or nothing
         is_exact = False
     if not is_exact:

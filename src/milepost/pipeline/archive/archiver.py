@@ -54,7 +54,14 @@ class SparkArchiverSession(ArchiverSession):
     def _write_all(self, plan: Plan) -> None:
         conninfo = complete_conninfo(self.runtime.url, os.environ)
         filing = self._filing
-        files = SparkFiles(self.spark, conninfo, self.schema, plan.location, filing.database)
+        files = SparkFiles(
+            self.spark,
+            conninfo,
+            self.schema,
+            plan.location,
+            filing.database,
+            self.size.file_bytes,
+        )
         archive_with_spark(files, self._ranges(plan, conninfo), filing.epoch, self._commit)
 
     def _ranges(self, plan: Plan, conninfo: str) -> Iterator[Range]:

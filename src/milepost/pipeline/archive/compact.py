@@ -68,9 +68,13 @@ def compact_with_spark(
         done += new.messages
         on_progress("rewriting", done, total)
 
-    jobs = (partial(files.of_files, group) for group in groups)
+    jobs = (partial(_rewritten, files, group) for group in groups)
     write_in_order(jobs, commit, cores_of(spark))
     return found
+
+
+def _rewritten(files: SparkFiles, group: list[ArchivedFile]) -> list[ArchivedFile]:
+    return [files.of_files(group)]
 
 
 def groups_to_rewrite(

@@ -7,10 +7,13 @@ files do.
 
 from __future__ import annotations
 
+import re
 import shutil
+import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -18,13 +21,16 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has none
+from pyspark.errors import PySparkException
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
+from milepost import db
 from milepost.archive.parquet_file import ROWS_PER_GROUP, SCHEMA, STORED, Facts, in_format
-from milepost.archive.publish import FileName, publish
-from milepost.archive.range_archiver import archived_file
+from milepost.archive.publish import FileName, publish, unwritable
+from milepost.archive.range_archiver import Passing, archived_file, range_parameters
 from milepost.archive.stored import SPARK_FOLDER
-from milepost.errors import InvalidOption
+from milepost.errors import ArchiveUnwritable, InvalidOption
 from milepost.log.history.cold import ColdFile, read_columns
 from milepost.pipeline.connect import refuse_connect
 from milepost.pipeline.frames import is_refused_content, with_content
@@ -60,6 +66,13 @@ _OPTIONS = {
     "parquet.bloom.filter.expected.ndv#key": str(ROWS_PER_GROUP // 2),
     "parquet.bloom.filter.fpp#key": "0.05",
 }
+# What Java says of a file that cannot be written; the last one is the cause of the others.
+_OF_FILES = re.compile(
+    r"^(?:Caused by: )?(?:java\.io\.(?:IO|FileNotFound)Exception|java\.nio\.file\.\w+"
+    r"|org\.apache\.hadoop\.fs\.\w+): (.+)$",
+    re.MULTILINE,
+)
+_OF_PYTHON = "PythonException"  # what a task says that could not read messages
 _SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.variant.writeShredding.enabled": "true",
@@ -69,13 +82,15 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class SparkFiles:
-    """Writes files of one log to one place."""
+    """Writes files of one log to one place. `file_bytes`: of a file, before it is compressed; the
+    last batch may exceed it."""
 
     spark: SparkSession
     conninfo: str = field(repr=False)  # for the executors
     schema: str
     location: Location
     database: str  # its tag in the names of files
+    file_bytes: int = sys.maxsize
     _own: SparkSession = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -86,29 +101,48 @@ class SparkFiles:
             own.conf.set(name, value)
         object.__setattr__(self, "_own", own)
 
-    def of_range(self, range_: Range, epoch: int) -> ArchivedFile:
-        """A durable file of what the table has of a range, of which none is above the horizon."""
+    def of_range(self, range_: Range, epoch: int) -> list[ArchivedFile]:
+        """Durable files of what the table has of a range, of which none is above the horizon: one,
+        or several if the messages are too large for one."""
         options = SourceOptions(conninfo=self.conninfo, schema=self.schema, columns=STORED)
-        reader = RangeReader(options)
-        return self._written(lambda: map(in_format, reader.rows(range_)), range_, epoch)
+        reader, file_bytes = RangeReader(options), self.file_bytes
+        files: list[ArchivedFile] = []
+        while not files or files[-1].last < range_.last:
+            left = Range(files[-1].last, range_.last) if files else range_
+            # A closure that Spark pickles now: without this object, which has the session.
+            rows = partial(_first_rows, reader, left, file_bytes)
+            files.append(self._written(rows, left, epoch, self._is_cut))
+        return files
 
     def of_files(self, files: Sequence[ArchivedFile]) -> ArchivedFile:
         """A durable file of what adjacent files have."""
         range_ = Range(files[0].after, files[-1].last)
-        return self._written(lambda: _rows_of(files), range_, max(file.epoch for file in files))
+        rows = partial(_rows_of, files)
+        return self._written(rows, range_, max(file.epoch for file in files), lambda _: False)
 
-    def _written(self, rows: Rows, range_: Range, epoch: int) -> ArchivedFile:
-        name = FileName(
-            range_.after, range_.last, epoch, self.database, serial=f"s{uuid4().hex[:11]}"
-        )
+    def _written(
+        self, rows: Rows, range_: Range, epoch: int, is_cut: Callable[[Range], bool]
+    ) -> ArchivedFile:
+        """`is_cut`: whether messages are left of this range, which follows what was written."""
+        after, last, serial = range_.after, range_.last, f"s{uuid4().hex[:11]}"
         with self._folder() as folder:
             path, has_content = self._write(self._frame(rows), folder)
-            content = _facts(path, range_).content(path)
-            publish(self.location, path, str(name))
+            facts = _facts(path, range_)
+            if facts.last is not None and is_cut(Range(facts.last, last)):
+                last = facts.last
+            content = facts.content(path)
+            name = str(FileName(after, last, epoch, self.database, serial))
+            publish(self.location, path, name)
         return archived_file(
-            range_.after, range_.last, self.location, str(name), content,
-            epoch=epoch, has_content=has_content,
-        )  # fmt: skip
+            after, last, self.location, name, content, epoch=epoch, has_content=has_content
+        )
+
+    def _is_cut(self, left: Range) -> bool:
+        if left.is_empty:
+            return False
+        with db.connect(self.conninfo) as conn:
+            parameters = range_parameters(left.after, left.last)
+            return bool(db.fetch_all(conn, self.schema, "range_rows", **parameters))
 
     def _frame(self, rows: Rows) -> DataFrame:
         """One task, so that the rows are in order, in one file."""
@@ -123,20 +157,31 @@ class SparkFiles:
     def _write(self, frame: DataFrame, folder: Path) -> tuple[Path, bool]:
         """With `content`, if a VARIANT can hold the JSON of each message."""
         try:
-            return _save(with_content(frame, [*SCHEMA.names, CONTENT]), folder / "with"), True
+            return self._save(with_content(frame, [*SCHEMA.names, CONTENT]), folder / "with"), True
         except Exception as error:
             if is_refused_content(error):
-                return _save(frame, folder / "without"), False
+                return self._save(frame, folder / "without"), False
             raise
+
+    def _save(self, frame: DataFrame, folder: Path) -> Path:
+        try:
+            frame.write.options(**_OPTIONS).parquet(f"file://{folder}")
+        except (PySparkException, Py4JError) as error:
+            if (problem := refused_file(str(error))) is not None:
+                raise ArchiveUnwritable(self.location.address, problem) from error
+            raise
+        (path,) = folder.glob("part-*.parquet")
+        return path
 
     @contextmanager
     def _folder(self) -> Iterator[Path]:
         """Where Spark writes; it is gone afterwards. In the directory itself, so that publishing is
         a rename. A sweep finds what a killed process has left."""
         place = Path(self.location.address) if self.location.is_local else None
-        if place is not None:
-            place.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=SPARK_FOLDER, dir=place))
+        with unwritable(self.location):
+            if place is not None:
+                place.mkdir(parents=True, exist_ok=True)
+            folder = Path(tempfile.mkdtemp(prefix=SPARK_FOLDER, dir=place))
         try:
             yield folder
         finally:
@@ -154,10 +199,17 @@ class SparkFiles:
             )
 
 
-def _save(frame: DataFrame, folder: Path) -> Path:
-    frame.write.options(**_OPTIONS).parquet(f"file://{folder}")
-    (path,) = folder.glob("part-*.parquet")
-    return path
+def refused_file(error: str) -> str | None:
+    """What the file system refused, if that is why a job failed: the disk is full, for example.
+    None if the messages could not be read."""
+    found = [] if _OF_PYTHON in error else _OF_FILES.findall(error)
+    return found[-1] if found else None
+
+
+def _first_rows(reader: RangeReader, range_: Range, file_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Until they are too large for one file."""
+    with closing(reader.rows(range_)) as rows:
+        yield from map(in_format, Passing(rows, file_bytes))
 
 
 def _rows_of(files: Sequence[ArchivedFile]) -> Iterator[pa.RecordBatch]:

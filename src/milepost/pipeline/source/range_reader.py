@@ -28,7 +28,7 @@ from milepost.records import Position
 from milepost.runtime import Patience, is_server_lost
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from milepost.adbc import Connection
     from milepost.log.history import ArchivedFile
@@ -94,7 +94,7 @@ class RangeReader:
             raise unreadable[first.name] from error
         return parts
 
-    def rows(self, range_: Range) -> Iterator[pa.RecordBatch]:
+    def rows(self, range_: Range) -> Generator[pa.RecordBatch]:
         """As the table has them, in order. Survives a restart of the server."""
         patience = Patience(self.options.retry_seconds)
         while True:
@@ -103,6 +103,9 @@ class RangeReader:
                     range_ = replace(range_, after=_last_position(batch))
                     patience.went_well()
                     yield batch
+            except GeneratorExit:  # nobody wants the rest, which the server still sends
+                executor_connection.forget(self.options.conninfo)
+                raise
             except (adbc.Error, OSError) as error:
                 executor_connection.forget(self.options.conninfo)
                 if not is_server_lost(error):

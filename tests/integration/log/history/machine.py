@@ -108,7 +108,7 @@ class Log(RuleBasedStateMachine):
         self.conn.execute(
             "update milepost.log set removed_transaction_id = 0, removed_position = 0"
         )
-        shutil.rmtree(self.archive.folder, ignore_errors=True)
+        shutil.rmtree(self.archive.directory, ignore_errors=True)
         forget_files()
         self.log = [self._added(self.conn, minute) for minute in (3, 1, 4, 1, 5, 9, 2, 6)]
 

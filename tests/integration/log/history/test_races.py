@@ -38,7 +38,7 @@ def positions(conn: Connection) -> list[Position]:
 @pytest.fixture
 def archive(mp: Milepost, url: str, archive: Archive) -> Iterator[Archive]:
     """On a connection of its own."""
-    with mp.connect() as own, closing(Archive(own, url, archive.folder)) as made:
+    with mp.connect() as own, closing(Archive(own, url, archive.location)) as made:
         yield made
 
 

@@ -56,7 +56,7 @@ class Together:
 
     def move(self, conn: Connection) -> None:
         if self.archive is None:
-            self.archive = Archive(conn, self.url, self.folder)
+            self.archive = Archive.at(conn, self.url, self.folder)
         archive = self.archive
         if horizon(conn).position <= archive.end:
             return

@@ -36,7 +36,7 @@ def test_a_missing_file_stops_a_processor(
     segments: int | None,
 ) -> None:
     file = archive.files()[1]
-    hidden = archive.path(file).rename(archive.folder / "hidden")
+    hidden = archive.path(file).rename(archive.directory / "hidden")
     processor = mp.processor("stops", segments=segments, batch_size=4)(leave_all)
     with pytest.raises(ArchiveFileMissing, match=file.name):
         processor.run(until="caught_up")

@@ -147,7 +147,7 @@ def test_without_the_file_nothing_is_set_aside_and_nothing_passed(
     picky.disliked = {"bad"}
     (bad,) = table.append(("bad", 1))
     file = archive.move()
-    hidden = archive.path(file).rename(archive.folder / "hidden")
+    hidden = archive.path(file).rename(archive.directory / "hidden")
     processor = picky.processor(mp, on_failure=on_failure)
     with pytest.raises(ArchiveFileMissing, match=file.name):
         processor.run(until="caught_up")
