@@ -8,8 +8,9 @@
 --
 -- One statement. Rows that a staged one follows are updated, and the staged ones are inserted, or
 -- replace what has their key and time: these are never the same rows. What comes next is the
--- nearest of two: the next staged row, and the next row of the target. Columns have numbers here,
--- because the names of the output may be any.
+-- nearest of two: the next staged row, and the next row of the target. The latter also tells whether
+-- a row of the target lies before the next staged one; else none is looked for. Columns have numbers
+-- here, because the names of the output may be any.
 create or replace function {schema}.merge_history(
   staging text, target regclass,
   key_columns text[], key_types text[],
@@ -46,7 +47,7 @@ declare
 begin
   execute format(
     $sql$
-    with staged as materialized (
+    with staged as (
       select distinct on (%2$s, starts_at) %1$s, starts_at, is_deletion
       from (
         select %3$s, %4$I::%5$s as starts_at, %6$s as is_deletion, array_position($1, _attempt) as task, _row
@@ -54,22 +55,9 @@ begin
         where _attempt = any($1)
       ) as rows
       order by %2$s, starts_at, task desc, _row desc
-    ), neighbours as (
-      select s.*, lag(starts_at) over same_key as starts_before, lead(starts_at) over same_key as starts_after
-      from staged as s
-      window same_key as (partition by %2$s order by starts_at)
-    ), placed as materialized (
-      select
-        f.*, before.valid_from as stored_before,
-        case when is_deletion then starts_at else least(starts_after, behind.valid_from) end as ends_at
-      from neighbours as f
-      left join lateral (
-        select t.valid_from
-        from %8$s as t
-        where %9$s and t.valid_from < f.starts_at
-        order by t.valid_from desc
-        limit 1
-      ) as before on true
+    ), followed as (
+      select f.*, behind.valid_from as stored_after
+      from staged as f
       left join lateral (
         select t.valid_from
         from %8$s as t
@@ -77,13 +65,30 @@ begin
         order by t.valid_from
         limit 1
       ) as behind on true
+    ), neighbours as (
+      select
+        f.*, lead(starts_at) over same_key as starts_after,
+        -- Whether the row before it is one of the target.
+        coalesce(lag(stored_after) over same_key < starts_at, lag(starts_at) over same_key is null) as is_after_stored
+      from followed as f
+      window same_key as (partition by %2$s order by starts_at)
+    ), placed as materialized (
+      select
+        f.*, before.valid_from as stored_before,
+        case when is_deletion then starts_at else least(starts_after, stored_after) end as ends_at
+      from neighbours as f
+      left join lateral (
+        select t.valid_from
+        from %8$s as t
+        where f.is_after_stored and %9$s and t.valid_from < f.starts_at
+        order by t.valid_from desc
+        limit 1
+      ) as before on true
     ), ended as (
       update %8$s as t
       set valid_to = f.starts_at
       from placed as f
       where %9$s and t.valid_from = f.stored_before
-        -- No staged row lies between, nor replaces it.
-        and (f.starts_before is null or f.starts_before < f.stored_before)
         and t.valid_to is distinct from t.valid_from  -- not a deletion
         and t.valid_to is distinct from f.starts_at
     )
