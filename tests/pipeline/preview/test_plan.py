@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from milepost import Milepost, Position, ToLog
 from milepost.db import Connection
@@ -55,6 +55,10 @@ def test_after_a_run_only_what_was_appended_is_left(mp: Milepost, spark: SparkSe
     assert (found.columns_now, found.columns_after) == (COLUMNS, COLUMNS)
     assert (found.changes, found.refused, found.shown) == ((), None, "customers__v1")
 
+    evolved = plan(setup_of(customers_with_twice(mp, version=1), spark))
+    assert evolved.changes == ("adds the column twice bigint to public.customers__v1",)
+    assert (evolved.columns_after, evolved.refused) == ({**COLUMNS, "twice": "bigint"}, None)
+
     newer = plan(setup_of(customers_with_twice(mp, version=2), spark))
     assert (newer.version, newer.active_version, newer.needs_rebuild) == (2, 1, True)
     assert (newer.after, newer.in_table) == (Position.BEGINNING, 70)
@@ -76,3 +80,12 @@ def test_without_a_table_there_is_no_target(mp: Milepost, spark: SparkSession) -
     found = plan(setup_of(mp.pipeline("echo", sink=ToLog("echoes"))(per_customer), spark))
     assert (found.target, found.columns_now) == (None, {})
     assert "'type' of its output is missing" in str(found.refused)
+
+
+def test_code_that_raises_is_said(mp: Milepost, spark: SparkSession) -> None:
+    @mp.pipeline("raising", sink=ToLog("echoes"))
+    def raising(messages: DataFrame) -> DataFrame:
+        raise ValueError("a bad day")
+
+    found = plan(setup_of(raising, spark))
+    assert found.refused == "Pipeline 'raising': its function raised ValueError: a bad day"

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from milepost import Append, Milepost, Position, ToLog, Upsert, db
+from milepost import Append, History, Milepost, Position, ToLog, Upsert, db
 from milepost.db import Connection
 from milepost.errors import InvalidOption, InvalidOutput, PipelineError
 from milepost.pipeline.pipeline import Pipeline
@@ -80,6 +80,7 @@ def test_a_range_may_be_given_and_files_are_read(
         (Upsert("t", key=["day"], add=["amount"]), "'amount' of its output is missing"),
         (Upsert("t", key=["customer"]), r"more than one row with the key \(customer\) = \(c"),
         (Upsert("t", key=["nothing"]), "'nothing' of its output is null in some row"),
+        (History("t", key=["customer"], at="nothing"), "'nothing' of its output is text: expected"),
         (ToLog(), "'type' of its output is missing"),
         (Append("nowhere.t"), "no schema 'nowhere'"),
         (Append("taken"), "is bigint in its output and text in the table"),
@@ -114,7 +115,7 @@ def test_a_function_that_fails_is_named(mp: Milepost, spark: SparkSession) -> No
     def wrong(messages: DataFrame) -> DataFrame:
         return messages.select("nobody")
 
-    with pytest.raises(InvalidOutput, match="is NoneType: return a DataFrame"):
+    with pytest.raises(InvalidOutput, match="is None: its function must return a DataFrame"):
         previewed(none, spark)
-    with pytest.raises(PipelineError, match="'wrong': its function failed: AnalysisException"):
+    with pytest.raises(PipelineError, match="'wrong': its function uses the column 'nobody'"):
         previewed(wrong, spark)

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from milepost.checkpoints import CheckpointKey
-from milepost.errors import OtherVersionActive, PipelineError
+from milepost.errors import OtherVersionActive, PipelineError, describe
 from milepost.log import start_position
 from milepost.pipeline.preview.output import (
     DEFAULT_LAST,
-    failures_named,
+    failures_explained,
     last_messages,
     output_of,
     reading,
@@ -117,10 +117,12 @@ def _fit(setup: Setup, conn: Connection, planner: Planner, version: int) -> Fit:
     """Of the output for the last messages: the columns of a pivot are those of its messages."""
     options, chosen = setup.options, last_messages(conn, planner, DEFAULT_LAST)
     try:
-        with failures_named(options.name):
+        with failures_explained(options):
             output = output_of(setup, planner, chosen.range).schema
     except PipelineError as failed:
         return Fit(refused=failed)
+    except Exception as failed:  # noqa: BLE001 - of the user's code: the other plans are shown
+        return Fit(refused=PipelineError(options.name, f"its function raised {describe(failed)}"))
     key = CheckpointKey(options.name, version)
     return fit_of(conn, key, options.sink, output, setup.schema)
 

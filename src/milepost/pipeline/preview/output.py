@@ -14,16 +14,11 @@ from pyspark.sql import functions as f
 
 from milepost import db
 from milepost.checkpoints import CheckpointKey
-from milepost.errors import (
-    InvalidOption,
-    InvalidOutput,
-    MilepostError,
-    PipelineError,
-    message_of,
-)
+from milepost.errors import InvalidOption, InvalidOutput, PipelineError
+from milepost.pipeline.failures import explained
 from milepost.pipeline.frames import is_unreadable_file
 from milepost.pipeline.run import range_output
-from milepost.pipeline.sinks import Upsert
+from milepost.pipeline.sinks import History, Upsert
 from milepost.pipeline.source import Planner, Range, tail
 from milepost.pipeline.versions import load_versions, version_to_write
 from milepost.pipeline.write import fit_of
@@ -125,26 +120,20 @@ def output_of(
     setup: Setup, planner: Planner, range_: Range, *, in_python: bool = False
 ) -> DataFrame:
     """What the function makes of a range. With state, too, as one batch."""
-    name = setup.options.name
-    with failures_named(name):
-        output = range_output(setup, planner, range_, in_python=in_python).frame
-    if not isinstance(output, DataFrame):
-        raise InvalidOutput(name, None, f"is {type(output).__name__}: return a DataFrame.")
-    return output
+    with failures_explained(setup.options):
+        return range_output(setup, planner, range_, in_python=in_python).frame
 
 
 @contextmanager
-def failures_named(pipeline: str) -> Iterator[None]:
-    """What a function raises, or Spark while it computes the output, in one line."""
+def failures_explained(options: PipelineOptions) -> Iterator[None]:
+    """What the function raises, or Spark while it computes the output, as a run says it."""
     try:
         yield
-    except MilepostError:
-        raise
     except Exception as error:
-        first = message_of(error).strip().partition("\n")[0]
-        raise PipelineError(
-            pipeline, f"its function failed: {type(error).__name__}: {first} Nothing was written."
-        ) from error
+        meaning = explained(error, options)
+        if meaning is error:
+            raise
+        raise meaning from error
 
 
 def versions_of(conn: Connection, setup: Setup) -> list[Version]:
@@ -166,7 +155,7 @@ def _look(
     key = CheckpointKey(options.name, version)
     found = fit_of(conn, key, options.sink, output.schema, setup.schema)
     try:
-        with failures_named(options.name):
+        with failures_explained(options):
             count = output.count()
             rows = [row.asDict(recursive=True) for row in output.limit(limit).collect()]
             refused = found.refused or _unclear(options, output, found)
@@ -196,14 +185,14 @@ def _columns(output: DataFrame, fit: Fit) -> tuple[OutputColumn, ...]:
 def _unclear(options: PipelineOptions, output: DataFrame, fit: Fit) -> InvalidOutput | None:
     """Keys that a merge of all these rows in one batch would refuse."""
     sink = options.sink
-    if not isinstance(sink, Upsert):
+    if not isinstance(sink, Upsert | History):
         return None
-    for name in sink.key:
+    for name in (*sink.key, *([sink.at] if isinstance(sink, History) else [])):
         if output.where(_column(name).isNull()).head(1):
             return InvalidOutput(
-                options.name, name, "is null in some row, but it is part of the key."
+                options.name, name, "is null in some row, but it says which row is meant."
             )
-    if not _must_be_unique(sink, fit.columns):
+    if isinstance(sink, History) or not _must_be_unique(sink, fit.columns):
         return None
     keys = output.groupBy(*map(_column, sink.key)).count()
     twice = keys.where(f.col("count") > 1).head(1)
@@ -214,14 +203,15 @@ def _unclear(options: PipelineOptions, output: DataFrame, fit: Fit) -> InvalidOu
         options.name,
         None,
         f"has more than one row with the key ({', '.join(sink.key)}) = ({values}), and columns to "
-        "set: if they are in one batch, it is not clear which row to use. Group by the key.",
+        "set or a deletion: if they are in one batch, it is not clear which row to use. Group by "
+        "the key.",
     )
 
 
 def _must_be_unique(sink: Upsert, columns: Sequence[Column]) -> bool:
-    """If Spark compares them as the server does."""
+    """Where columns are set, or rows deleted; if Spark compares keys as the server does."""
     keys = [column for column in columns if column.name in sink.key]
-    has_set = any(column.name not in (*sink.key, *sink.add) for column in columns)  # or a deletion
+    has_set = any(column.name not in (*sink.key, *sink.add) for column in columns)
     return has_set and all(column.is_equal_as_in_spark for column in keys)
 
 
