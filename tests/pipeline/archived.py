@@ -30,6 +30,9 @@ class Archive(archiving.Archive):
         opened = super()._opened()
         return InSmallBatches(opened.database, opened.session)
 
+    def remove_up_to(self, position: Position) -> None:
+        self.remove(position)
+
     def replace(self, file: ArchivedFile) -> ArchivedFile:
         """By a file of another name with the same content, as a compaction does."""
         name = file.name.replace(".parquet", "_again.parquet")

@@ -32,13 +32,13 @@ def test_the_archive_and_the_head_are_one_log(
     positions = append(mp, 60)
     expected = sorted(table(spark, url).collect())
     archive.up_to(*thirds(positions))
-    archive.remove(positions[29])
+    archive.remove_up_to(positions[29])
     both = history(spark, url)
     assert both.schema == table(spark, url).schema
     assert ("FileScan parquet" in plan(both), "MapInArrow" in plan(both)) == (True, True)
     assert sorted(both.collect()) == expected
     archive.up_to(positions[-1])
-    archive.remove(positions[-1])
+    archive.remove_up_to(positions[-1])
     assert "MapInArrow" not in plan(history(spark, url))
     assert sorted(history(spark, url).collect()) == expected
 
@@ -48,7 +48,7 @@ def test_a_selection_of_it(spark: SparkSession, mp: Milepost, url: str, archive:
     positions += append(mp, 15, topic="other", first=25)
     positions += append(mp, 20, first=40)
     archive.up_to(positions[29], positions[49])
-    archive.remove(positions[34])
+    archive.remove_up_to(positions[34])
     cases: list[tuple[int, int, list[str] | None, list[str] | None]] = [
         (4, 54, None, None),
         (4, 17, ["orders"], None),
@@ -96,7 +96,7 @@ def test_content_is_parsed_where_it_is_not_stored(
 ) -> None:
     positions = append(mp, 30)
     archive.up_to(positions[9])
-    archive.remove(positions[9])
+    archive.remove_up_to(positions[9])
     found = history(spark, url, columns=["content", "key"])
     assert found.columns == ["key", "content"]
     sums = found.groupBy("key").agg(f.sum(f.variant_get("content", "$.n", "bigint")).alias("n"))
@@ -138,7 +138,7 @@ def test_nothing_is_skipped_whatever_the_session_says(
 ) -> None:
     positions = append(mp, 40)
     first, second = archive.up_to(positions[19], positions[39])
-    archive.remove(positions[-1])
+    archive.remove_up_to(positions[-1])
     settings = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles")
     for name in settings:
         spark.conf.set(name, "true")
@@ -166,7 +166,7 @@ def test_a_directory_may_have_any_name(
     positions = append(mp, 20)
     with archive_of(mp, url, directory) as archive:
         archive.up_to(positions[9])
-        archive.remove(positions[9])
+        archive.remove_up_to(positions[9])
     found = history(spark, url)
     assert "FileScan parquet" in plan(found)
     assert numbers_of(found) == list(range(20))

@@ -21,10 +21,10 @@ from tests.pipeline.sourcing import append
 PASSWORD = "correct-horse-battery-staple"  # noqa: S105 - the server asks for none
 SECRETS = (PASSWORD, ACCESS_KEY, SECRET_KEY)
 
-# In a process of its own: it needs a session with pages and an event log. Reads in batch, as a
-# stream and as a history, of which some is in files that Java reads, some in an object store that
-# only Python reads, and some in the table; writes in batch and as a stream; fails in each of them;
-# and writes down everything that Spark shows to anybody.
+# In a process of its own: it needs a session with pages and an event log. Reads and writes, in
+# batches and as a stream, reads a history, of which some is in files that Java reads, some in an
+# object store that only Python reads, and some in the table; fails in all of them, and writes down
+# everything that Spark shows.
 SCRIPT = """
 import json, os, sys, urllib.request
 from pathlib import Path
@@ -32,7 +32,7 @@ from pyspark.errors import PySparkException
 from milepost.log.history import Location
 from milepost.pipeline import history, spark_session
 
-place, bad, directory, store, *names = map(str, sys.argv[1:])
+place, bad, directory, store, *names = sys.argv[1:]
 place, good = Path(place), os.environ["MILEPOST_URL"]
 (place / "events").mkdir()
 spark = spark_session("secrets", "local[2]", {
@@ -92,6 +92,7 @@ for given in ({"url": bad, "topic": "t"}, {"url": "x" + bad}, {"url": bad, "topi
     note(lambda: copying.options(**given).start().processAllAvailable())
 note(lambda: rows.selectExpr("type", "'nonsense' as data").write.format("milepost").mode("append")
      .options(url=good, topic="t").save())
+
 note(lambda: history(spark, bad).count())
 for address, name in zip((store, directory), reversed(names)):
     location = Location.parse(address)
