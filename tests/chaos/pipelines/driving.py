@@ -61,14 +61,23 @@ class Orders:
             thread.join()
 
 
+@dataclass(frozen=True)
+class Drivers:
+    """Of some pipelines of a module."""
+
+    url: str
+    directory: Path  # Spark's
+    names: Sequence[str]
+    module: str = INSTANCE
+
+
 @contextmanager
-def driver(
-    url: str, directory: Path, until: str = "stopped", module: str = INSTANCE
-) -> Iterator[subprocess.Popen[bytes]]:
+def driver(drivers: Drivers, until: str = "stopped") -> Iterator[subprocess.Popen[bytes]]:
     """In a session of its own, so that its Java can be killed with it."""
-    variables = {"MILEPOST_URL": url, "MILEPOST_SPARK_DIR": directory.as_uri()}
+    place = drivers.directory.as_uri()
+    variables = {"MILEPOST_URL": drivers.url, "MILEPOST_SPARK_DIR": place}
     process = subprocess.Popen(
-        [sys.executable, "-m", module, until],
+        [sys.executable, "-m", drivers.module, until, *drivers.names],
         cwd=ROOT,
         env=os.environ | variables,
         start_new_session=True,
@@ -79,22 +88,20 @@ def driver(
         _kill_all(process)
 
 
-def kill_again_and_again(
-    orders: Orders, url: str, directory: Path, names: Sequence[str], module: str = INSTANCE
-) -> int:
+def kill_again_and_again(orders: Orders, drivers: Drivers) -> int:
     """Drivers, each after all of its pipelines have done something, alone or with their Java, while
     orders are written. How many were killed; then another one has caught up."""
     rng, kills, end = orders.rng, 0, time.monotonic() + SECONDS
     with orders.being_written():
         while kills < FEWEST_KILLS or time.monotonic() < end:
-            with driver(url, directory, module=module) as process:
-                wait_for_progress(orders.mp, process, names)
+            with driver(drivers) as process:
+                wait_for_progress(orders.mp, process, drivers.names)
                 time.sleep(rng.uniform(0.0, 2.0))
                 if rng.random() < 0.5:
                     process.kill()  # its Java notices a moment later; its tasks may still write
                     process.wait()
             kills += 1
-    with driver(url, directory, "caught_up", module) as last:
+    with driver(drivers, "caught_up") as last:
         assert last.wait(LAST_SECONDS) == 0
     return kills
 

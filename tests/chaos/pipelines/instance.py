@@ -34,4 +34,4 @@ def sums(messages: DataFrame) -> DataFrame:
 if __name__ == "__main__":
     (word,) = (each for each in get_args(Until) if each == sys.argv[1])
     config = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
-    mp.run(until=word, spark=SparkSettings("local[2]", config))
+    mp.run(sys.argv[2:], until=word, spark=SparkSettings("local[2]", config))

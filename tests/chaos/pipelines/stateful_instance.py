@@ -1,5 +1,5 @@
 """The driver of pipelines that keep state in Spark's directory, to be killed: running totals, the
-first of orders that come twice, and files."""
+first of orders that come twice, and files. Those that are named: each needs a stream."""
 
 from __future__ import annotations
 
@@ -49,4 +49,4 @@ def files(messages: DataFrame) -> DataFrame:
 if __name__ == "__main__":
     (word,) = (each for each in get_args(Until) if each == sys.argv[1])
     config = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
-    mp.run(until=word, spark=SparkSettings("local[2]", config))
+    mp.run(sys.argv[2:], until=word, spark=SparkSettings("local[2]", config))

@@ -14,6 +14,7 @@ from milepost.db import Connection
 from tests.chaos.options import TIMEOUT_SECONDS, new_seed
 from tests.chaos.pipelines.driving import (
     START_SECONDS,
+    Drivers,
     Orders,
     count_of,
     driver,
@@ -36,7 +37,7 @@ def test_every_message_counts_once_though_drivers_are_killed(
     mp: Milepost, url: str, tmp_path: Path, figures: Figures
 ) -> None:
     orders = Orders(mp, random.Random(new_seed()), lambda: count_of(mp, "each_order"))
-    kills = kill_again_and_again(orders, url, tmp_path, (EACH, SUMS))
+    kills = kill_again_and_again(orders, Drivers(url, tmp_path, (EACH, SUMS)))
     numbers = [int(str(row[0])) for row in rows(mp, "select total from each_order")]
     figures(
         messages=orders.count,
@@ -55,5 +56,6 @@ def test_storing_without_comparing_doubles_rows(
     """Two drivers of the same pipelines, which only the checkpoint keeps apart."""
     place(mp, 0, 3_000)
     conn.execute(STORE_WITHOUT_COMPARING)
-    with driver(url, tmp_path / "one"), driver(url, tmp_path / "other"):
+    one, other = (Drivers(url, tmp_path / name, (EACH, SUMS)) for name in ("one", "other"))
+    with driver(one), driver(other):
         wait_until(lambda: count_of(mp, "each_order") > 3_000, START_SECONDS)
