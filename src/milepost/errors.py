@@ -1261,10 +1261,10 @@ class InvalidOutput(_OfPipeline):
 
     column: str | None
     reason: str
-    template = "{_what} {reason} Nothing was written."
+    template = "{what} {reason} Nothing was written."
 
     @property
-    def _what(self) -> str:
+    def what(self) -> str:
         return "its output" if self.column is None else f"the column {self.column!r} of its output"
 
 

@@ -111,7 +111,7 @@ def test_bad_messages_become_dead_letters_and_the_rest_is_written(
     assert [letter.key for letter in found] == ["zero", "large", "last"]
     assert [letter.attempts for letter in found] == [2, 2, 2]
     assert "0x00" in found[0].error
-    assert found[1].error == "bigint out of range"
+    assert "bigint out of range" in found[1].error
     assert not any("\n" in letter.error for letter in found)
     with mp.connect() as conn:
         (status,) = admin.list_pipelines(conn, mp.schema)
@@ -231,7 +231,7 @@ def test_a_rebuild_skips_by_itself_and_has_its_own_letters(
     assert rebuild_of(customers(mp, is_fixed=True), spark, max_messages=8).run().version == 2
     errors = {letter.version: letter.error for letter in letters(mp)[1:]}
     assert len(letters(mp, version=1)) == 2
-    assert errors[2] == "bigint out of range"
+    assert "bigint out of range" in errors[2]
     expected = [*expected_per_customer(10), ("large", LARGE, 1), ("~", 1, 1)]
     assert rows(mp, CUSTOMERS) == expected
     with mp.connect() as conn:

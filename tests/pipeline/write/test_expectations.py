@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from milepost import Append, Milepost, Position, ToLog, ToQueue, Upsert
+from milepost import Append, Milepost, Position, ToLog, ToQueue, Upsert, db
 from milepost.checkpoints import CheckpointKey, PostgresCheckpointStore
 from milepost.db import Connection
 from milepost.errors import (
@@ -26,7 +26,7 @@ from milepost.pipeline.run.report import PipelineStatus
 from milepost.pipeline.sinks import PostgresSink
 from milepost.pipeline.source import Range, complete_conninfo
 from milepost.pipeline.versions import drop, swap
-from milepost.pipeline.write import RangeWriter, staging
+from milepost.pipeline.write import RangeWriter, SparkBatch, staging
 from tests.pipeline.running import rows
 
 pytestmark = pytest.mark.parametrize("order", ["append"])
@@ -145,6 +145,18 @@ def test_a_batch_that_is_rolled_back_counts_nothing(
     writer.apply(output, range_(2))
     assert rows(mp, COUNTS) == [(name, 2 * good, 2 * bad) for name, good, bad in COUNTED]
     assert rows(mp, OUTPUT) == [("mon", 24), ("wed", 6)]
+
+
+def test_a_batch_of_a_stateful_query_that_spark_replays_counts_once(
+    mp: Milepost, conn: Connection, registered: Callable[..., RangeWriter], output: DataFrame
+) -> None:
+    """It may leave the checkpoint where it is."""
+    writer = registered(BOTH, "drop")
+    db.run(conn, "milepost", "pipeline_begin", pipeline="revenue", version=1, run="r")
+    for _ in range(2):
+        writer.apply(output, Range(Position.BEGINNING, Position.BEGINNING), SparkBatch("r", 0))
+    assert rows(mp, COUNTS) == COUNTED
+    assert rows(mp, OUTPUT) == [("mon", 12), ("wed", 3)]
 
 
 @pytest.mark.parametrize(

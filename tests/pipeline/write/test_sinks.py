@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from milepost import Append, Files, Message, Milepost, ToLog, ToQueue, Upsert, append
-from milepost.errors import InvalidOutput, PayloadTooLarge
+from milepost.errors import BadMessage, InvalidOutput, PayloadTooLarge
 from milepost.pipeline.write import staging
 from tests.pipeline.running import (
     catch_up,
@@ -103,9 +103,10 @@ def test_a_null_in_the_key_is_refused(mp: Milepost, spark: SparkSession) -> None
     )(per_customer)
     with mp.connect() as conn:
         append(conn, Message("OrderPlaced", {"total": 1}))
-    with pytest.raises(InvalidOutput, match=r"'customer'.*part of the key") as caught:
+    with pytest.raises(BadMessage, match=r"'customer'.*part of the key") as caught:
         catch_up(pipeline, spark)
-    assert caught.value.column == "customer"
+    assert isinstance(caught.value.__cause__, InvalidOutput)
+    assert caught.value.__cause__.column == "customer"
 
 
 @pytest.mark.parametrize(
@@ -247,8 +248,9 @@ def test_to_log_refuses_what_is_no_message(
         return messages.select("type", f.lit(data).alias("data"))
 
     place(mp, 0, 1)
-    with pytest.raises(error):
+    with pytest.raises(BadMessage) as caught:
         catch_up(bad, spark)
+    assert isinstance(caught.value.__cause__, error)
     assert list(mp.read(topics=["bad"])) == []
 
 
@@ -282,7 +284,7 @@ def test_to_queue_refuses_what_is_no_job(mp: Milepost, spark: SparkSession) -> N
         return messages.select(f.lit("{").alias("content"))
 
     place(mp, 0, 1)
-    with pytest.raises(InvalidOutput, match="content"):
+    with pytest.raises(BadMessage, match="'content' of its output is not JSON in some row"):
         catch_up(bad, spark)
 
 

@@ -134,7 +134,9 @@ def is_of_data(error: BaseException, function: Callable[..., Any] | None = None)
 def cause_of(error: BaseException) -> str:
     """In one line, without stacks."""
     raised = raised_in_python(error)
-    if isinstance(error, psycopg.Error) and error.diag.message_primary:
+    if isinstance(error, InvalidOutput):
+        text = f"{error.what} {error.reason}"
+    elif isinstance(error, psycopg.Error) and error.diag.message_primary:
         text = error.diag.message_primary
     elif raised is None:
         text = message_of(error)
