@@ -1261,11 +1261,12 @@ class InvalidOutput(_OfPipeline):
 
     column: str | None
     reason: str
-    template = "{what} {reason} Nothing was written."
+    template = "{problem} Nothing was written."
 
     @property
-    def what(self) -> str:
-        return "its output" if self.column is None else f"the column {self.column!r} of its output"
+    def problem(self) -> str:
+        of = "its output" if self.column is None else f"the column {self.column!r} of its output"
+        return f"{of} {self.reason}"
 
 
 class BadMessage(_OfPipeline):

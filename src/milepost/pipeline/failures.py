@@ -186,6 +186,12 @@ def raised_in_task(text: str) -> Raised | None:
     return found
 
 
+def task_place(error: BaseException) -> str | None:
+    """The user's line of code that raised in a task."""
+    raised = raised_in_task(text_of(error))
+    return None if raised is None else raised.place
+
+
 def sentence(text: str) -> str:
     """Without plans, stacks and Java's names."""
     text = _CALLING.sub("", text)

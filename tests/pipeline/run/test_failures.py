@@ -11,7 +11,7 @@ import pytest
 from typer.testing import Result
 
 from milepost import Milepost
-from milepost.errors import FunctionFailed, InvalidOutput, SparkFailed, UnknownColumn
+from milepost.errors import BadMessage, FunctionFailed, InvalidOutput, UnknownColumn
 from tests.pipeline.running import place, rows
 
 pytestmark = [pytest.mark.parametrize("order", ["append"]), pytest.mark.usefixtures("spark")]
@@ -58,10 +58,10 @@ def broken(in_process: Callable[..., Result], mp: Milepost) -> Iterator[Callable
         ),
         (
             "inverse",
-            FunctionFailed,
+            BadMessage,
             (
-                "its code raised ZeroDivisionError: integer division or modulo by zero (broken.py, "
-                "line 17, in inverse_of: return 100 // total"
+                "makes its batch fail: ZeroDivisionError: integer division or modulo by zero "
+                "(broken.py, line 17, in inverse_of: return 100 // total"
             ),
         ),
         pytest.param(
@@ -73,7 +73,7 @@ def broken(in_process: Callable[..., Result], mp: Milepost) -> Iterator[Callable
         ),
         pytest.param(
             "cast",
-            SparkFailed,
+            BadMessage,
             "[CAST_INVALID_INPUT] The value 'c0' of the type \"STRING\"",
             marks=pytest.mark.soak,
         ),

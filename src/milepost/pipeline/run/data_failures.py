@@ -24,6 +24,7 @@ from milepost.errors import (
     UnreadableMessage,
     message_of,
 )
+from milepost.pipeline.failures import task_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,10 +133,10 @@ def is_of_data(error: BaseException, function: Callable[..., Any] | None = None)
 
 
 def cause_of(error: BaseException) -> str:
-    """In one line, without stacks."""
+    """In one line, without stacks, with the user's line of code."""
     raised = raised_in_python(error)
     if isinstance(error, InvalidOutput):
-        text = f"{error.what} {error.reason}"
+        text = error.problem
     elif isinstance(error, psycopg.Error) and error.diag.message_primary:
         text = error.diag.message_primary
     elif raised is None:
@@ -145,7 +146,10 @@ def cause_of(error: BaseException) -> str:
     if isinstance(error, adbc.Error) or text.startswith(_ADBC):
         text = _SERVER_SAID.sub("", text)
     first = text.strip().partition("\n")[0]
-    return _SQLSTATE.sub("", first)[:_LONGEST].rstrip(". ")
+    cause = _SQLSTATE.sub("", first)[:_LONGEST].rstrip(". ")
+    is_users = raised is not None and not raised[0].startswith(_ADBC)
+    place = task_place(error) if is_users else None
+    return cause if place is None else f"{cause} ({place})"
 
 
 def _is_servers(error: psycopg.Error) -> bool:

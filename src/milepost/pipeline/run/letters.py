@@ -44,7 +44,7 @@ def _retry(loop: RangeLoop, letter: Letter, turn: int) -> None:
         stage = loop.writer.staging_of(definition.function(messages), 1, turn)
         written = loop.writer.merge_letter(letter.letter, letter.at, stage())
     except Exception as error:
-        if not is_of_data(error, definition.function):
+        if not is_of_data(error, definition.code):
             raise
         _failed_again(loop, letter, error)
         return

@@ -125,7 +125,7 @@ class RangeLoop:
         return pending.result()
 
     def _is_of_data(self, error: Exception) -> bool:
-        return is_of_data(error, self.setup.definition.function)
+        return is_of_data(error, self.setup.definition.code)
 
 
 @dataclass(frozen=True, slots=True)

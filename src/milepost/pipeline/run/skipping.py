@@ -49,7 +49,7 @@ class RangeWork:
         self.loop.merge(range_, self.loop.staged(range_, self.turn))
 
     def is_of_data(self, error: Exception) -> bool:
-        return is_of_data(error, self.loop.setup.definition.function)
+        return is_of_data(error, self.loop.setup.definition.code)
 
     def halves(self, range_: Range) -> list[Range]:
         planner = self.loop.planner
