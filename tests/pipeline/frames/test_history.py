@@ -12,7 +12,9 @@ from pyspark.sql import functions as f
 from milepost import Message, Milepost
 from milepost.db import Connection
 from milepost.pipeline import history
+from milepost.pipeline.frames.files_frame import files_frame
 from milepost.pipeline.names import COLUMNS
+from milepost.pipeline.source import Conditions
 from tests.pipeline.archived import Archive, archive_of, thirds
 from tests.pipeline.sourcing import append, numbers_of, table
 from tests.undecodable import append_undecodable
@@ -155,6 +157,22 @@ def test_nothing_is_skipped_whatever_the_session_says(
     finally:
         for name in settings:
             spark.conf.unset(name)
+
+
+@append_order
+def test_a_file_that_spark_leaves_out_is_noticed(
+    spark: SparkSession, mp: Milepost, url: str, archive: Archive
+) -> None:
+    """It was there when Spark looked, and was removed before Spark listed it. An empty directory is
+    the same to Spark: it exists, and no file is listed."""
+    positions = append(mp, 20)
+    first, second = archive.up_to(positions[9], positions[19])
+    found = files_frame(spark, [first, second], ["data"], Conditions())
+    assert found is not None
+    assert found.count() == 20
+    archive.path(second).unlink()
+    archive.path(second).mkdir()
+    assert files_frame(spark, [first, second], ["data"], Conditions()) is None
 
 
 @append_order

@@ -91,7 +91,7 @@ def files_frame(
     range_: Range | None = None,
 ) -> DataFrame | None:
     """The selected messages of these files, of which all have `content`, or none has. `range_`: if
-    they have others. None if Spark does not know the file system."""
+    they have others. None if Spark does not know the file system, or does not find all files."""
     has_content = files[0].has_content and CONTENT in columns
     wanted = [*columns] if has_content else [*stored_columns(columns)]
     filters = _filters(files, conditions, range_)
@@ -110,7 +110,10 @@ def _read(
 ) -> DataFrame | None:
     paths = [address for address in addresses if address is not None]
     try:
-        return spark.read.schema(schema).options(**_OPTIONS).parquet(*paths)
+        frame = spark.read.schema(schema).options(**_OPTIONS).parquet(*paths)
+        # Spark refuses a path that does not exist, and then lists it. What was removed in between,
+        # because it was replaced, is left out without an error, whatever the options say.
+        return frame if len(frame.inputFiles()) == len(paths) else None
     except (PySparkException, Py4JError):
         # Spark looks at the paths now. Python reads them, or says what is wrong.
         if (scheme := urlsplit(paths[0]).scheme) != "file":
