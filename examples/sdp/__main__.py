@@ -16,6 +16,9 @@ HERE = Path(__file__).parent
 PROJECT = Path("sdp-project")
 EACH_TIME = 100
 LARGE = 90
+# So that the next run knows the tables: the default catalog forgets them with the session. A static
+# setting, which spark-pipeline.yml cannot make.
+CATALOG = "spark.sql.catalogImplementation=hive"
 
 mp = Milepost()
 
@@ -64,7 +67,7 @@ def run() -> None:
     variables = {"JAVA_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "MILEPOST_URL": url}
     command = Path(sys.executable).parent / "spark-pipelines"
     done = subprocess.run(
-        [command, "run"],
+        [command, "run", "--conf", CATALOG],
         cwd=PROJECT,
         env=os.environ | variables,
         check=False,
