@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from milepost import Append, Milepost, Upsert
+from milepost.errors import TargetMismatch
 from tests.pipeline.running import catch_up, parsed, place, rows
 
 pytestmark = [
@@ -58,6 +59,6 @@ def test_an_output_that_changes_its_columns_is_checked_again(
     place(mp, 0, 2)
     catch_up(wide, spark)
     place(mp, 2, 2)
-    with pytest.raises(Exception, match="column 'c2' is bigint in its output and not there"):
+    with pytest.raises(TargetMismatch, match=r"'c0' is not there.* If 'c2' is its new name"):
         catch_up(wide, spark)
     assert rows(mp, "select * from wide") == [(0, 1)]
