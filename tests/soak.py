@@ -50,7 +50,13 @@ PARTS: dict[str, Part] = {
     "segments": Part(("tests/chaos/segments",)),
     "parking": Part(("tests/chaos/parking",)),
     "queue": Part(("tests/chaos/queue",)),
-    "pipelines": Part(("tests/chaos/pipelines",)),
+    "pipelines": Part(("tests/chaos/pipelines/test_torture.py",)),
+    "states": Part(
+        (
+            "tests/chaos/pipelines/test_state_torture.py",
+            "tests/chaos/pipelines/test_rebuild_torture.py",
+        )
+    ),
     "spark_writer": Part(("tests/chaos/spark_writer",)),
     "models": Part(
         ("tests/integration/queue/test_model.py", "tests/integration/log/test_interleavings.py"),
@@ -76,6 +82,7 @@ GROUPS = {
         "parking",
         "queue",
         "pipelines",
+        "states",
         "spark_writer",
     ),
     "postgres": tuple(OTHER_VERSIONS),

@@ -56,13 +56,12 @@ def broken(in_process: Callable[..., Result], mp: Milepost) -> Iterator[Callable
                 "which its option columns leaves out. Pass columns=['data', 'key']."
             ),
         ),
-        (
+        pytest.param(
             "inverse",
             BadMessage,
-            (
-                "makes its batch fail: ZeroDivisionError: integer division or modulo by zero "
-                "(broken.py, line 17, in inverse_of: return 100 // total"
-            ),
+            "makes its batch fail: ZeroDivisionError: integer division or modulo by zero "
+            "(broken.py, line 17, in inverse_of: return 100 // total",
+            marks=pytest.mark.soak,
         ),
         pytest.param(
             "streamed",
