@@ -204,7 +204,8 @@ def main(place: Path) -> None:
     password = os.environ["PASSWORD"].encode()
     files = [file for file in place.rglob("*") if file.is_file()]
     leaks = [str(file) for file in files if password in content(file)]
-    (place / "leaks.json").write_text(json.dumps([len(files), leaks]))
+    folders = sorted({file.relative_to(place).parts[0] for file in files})
+    (place / "leaks.json").write_text(json.dumps([folders, leaks]))
     spark.stop()
 
 

@@ -91,8 +91,9 @@ def test_a_password_shows_up_nowhere(
     assert "INFO" in done.stderr  # Spark's own
     assert leaking((done.stdout + done.stderr).splitlines()) == []
 
-    count, leaks = json.loads((tmp_path / "leaks.json").read_text())
-    assert (count > 100, leaks) == (True, [])
+    folders, leaks = json.loads((tmp_path / "leaks.json").read_text())
+    assert {"check", "events", "files"} <= set(folders)  # what Spark writes was looked at
+    assert leaks == []
     written = [file for file in tmp_path.rglob("*") if file.is_file()]
     assert any("events" in str(file) for file in written)
     assert any("offsets" in str(file) for file in written)
