@@ -96,7 +96,6 @@ def _print_balances(outcome: Outcome) -> None:
 def _print_revenue(found: Revenue) -> None:
     rows = [
         ("driver killed with SIGKILL during a batch", f"{found.kills} times"),
-        ("checkpoint directory deleted", f"{found.directories_deleted} time"),
         ("revenue_by_day rebuilt while it ran, now version", f"{found.version}"),
         ("days, customers", f"{found.days:,}, {found.customers:,}"),
         ("sum of revenue_by_day", f"{found.sum_of_days:,}"),
