@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from milepost.errors import ArchiveFileBroken, ArchiveFileMissing
+from milepost.errors import ArchiveFileBroken, ArchiveFileError, ArchiveFileMissing
 from milepost.log.history.location import Location
 from milepost.log.history.rows import COLUMNS, REPEATED, Rows
 from milepost.records import Position
@@ -193,6 +193,16 @@ def _group(file: ArchivedFile, number: int) -> Rows:
 
 
 def _read(opened: ColdFile, number: int, columns: Sequence[str]) -> Rows:
+    """What cannot be read is opened again the next time: it may be restored, and the footer that is
+    kept may be that of the wrong file."""
+    try:
+        return _read_group(opened, number, columns)
+    except ArchiveFileError:
+        _opened.cache_clear()
+        raise
+
+
+def _read_group(opened: ColdFile, number: int, columns: Sequence[str]) -> Rows:
     """With the footer that was checked: the one that is there now may be another."""
     file = opened.file
     place = Location(file.location)
