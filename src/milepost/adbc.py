@@ -1,4 +1,4 @@
-"""A connection that reads and writes Arrow batches by COPY: for whoever moves many rows.
+"""A connection that reads and writes Arrow batches by COPY, to move many rows.
 
 ADBC is used without its DB-API, which imports pandas if it is installed: half a second at the
 start of each process. Nothing imports this module unless it is needed: the driver is an extra.

@@ -81,8 +81,8 @@ class RangeLoop:
         return orders
 
     def _begin(self, range_: Range, turn: int, pool: ThreadPoolExecutor) -> Future[Pending]:
-        """A function that computes something at once may fail because of a message, too: that is
-        for the merge, which comes in order."""
+        """A function that starts a job itself may fail because of a message, too. The merge, which
+        comes in order, handles that."""
         try:
             # Prepared here: the connection belongs to this thread.
             stage = self._stage(self.output(range_), range_, turn)

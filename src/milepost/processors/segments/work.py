@@ -66,7 +66,7 @@ class SegmentWork:
     has_progressed: bool = field(default=False, init=False)  # something was made durable
     listeners: Listeners | None = field(default=None, kw_only=True)
     checkpoint: Position = field(init=False)
-    history: History = field(init=False)  # for whoever reads for this segment alone
+    history: History = field(init=False)  # for reads of this segment alone
     _floors: list[Floor] = field(init=False)
     _replay: Replay | None = field(default=None, init=False)  # until it is loaded
     _parking: Parking | None = field(default=None, init=False)
