@@ -10,8 +10,8 @@ from milepost.checkpoints import (
 )
 from milepost.errors import JobTimedOut, MilepostError, StaleWrite
 from milepost.log import append
-from milepost.pipeline.settings import SparkSettings
 from milepost.pipeline.sinks import Append, Files, History, ToLog, ToQueue, Upsert
+from milepost.pipeline.spark.settings import SparkSettings
 from milepost.processors import (
     LATEST,
     Checkpointing,

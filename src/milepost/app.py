@@ -30,7 +30,7 @@ from milepost.pipeline.definition import Definition as PipelineDefinition
 from milepost.pipeline.definition import PipelineOptions
 from milepost.pipeline.engine import SparkProcessor
 from milepost.pipeline.pipeline import Pipeline
-from milepost.pipeline.settings import SparkSettings
+from milepost.pipeline.spark.settings import SparkSettings
 from milepost.processors import Definition, Processor, ProcessorOptions
 from milepost.runtime import (
     DEFAULT_MAX_CONNECTIONS,
@@ -473,7 +473,7 @@ class Milepost:
     ) -> SparkCompaction:
         """Join small files of the archive, and give `content` to those that lack it."""
         from milepost.pipeline.archive import compact_with_spark
-        from milepost.pipeline.spark import spark_session
+        from milepost.pipeline.spark_session import spark_session
 
         session = spark_session(master=spark.master, config=spark.config)
         with self.connect() as conn:

@@ -18,8 +18,8 @@ from typing import IO, TYPE_CHECKING
 
 from milepost.app import Milepost
 from milepost.errors import MilepostError
-from milepost.pipeline.settings import SparkSettings
 from milepost.pipeline.sinks import Upsert
+from milepost.pipeline.spark.settings import SparkSettings
 from milepost_demo.place import Place
 
 if TYPE_CHECKING:

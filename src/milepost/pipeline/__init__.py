@@ -16,7 +16,7 @@ from milepost.errors import InvalidOption, SparkNotInstalled
 if TYPE_CHECKING:
     from milepost.pipeline.data_source import MilepostSource
     from milepost.pipeline.frames import history
-    from milepost.pipeline.spark import spark_session
+    from milepost.pipeline.spark_session import spark_session
 
 __all__ = ["MilepostSource", "history", "refuse_pooled", "require_spark", "spark_session"]
 

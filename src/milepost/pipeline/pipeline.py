@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from milepost import db
 from milepost.pipeline import refuse_pooled, require_spark
-from milepost.pipeline.settings import SparkSettings
+from milepost.pipeline.spark.settings import SparkSettings
 from milepost.pipeline.versions import active_of, load_versions
 from milepost.processors import Follower, is_past
 
@@ -116,7 +116,7 @@ class Pipeline(Follower):
 
     def _setup(self) -> Setup:
         from milepost.pipeline.run import Setup
-        from milepost.pipeline.spark import spark_session
+        from milepost.pipeline.spark_session import spark_session
 
         refuse_pooled(self.runtime.url)  # before Spark is started
         spark = spark_session(master=self.settings.master, config=self.settings.config)

@@ -30,8 +30,8 @@ from milepost.pipeline import history
 from milepost.pipeline.archive import SparkFiles, archive_with_spark, compact_with_spark
 from milepost.pipeline.archive.compact import groups_to_rewrite
 from milepost.pipeline.archive.spark_file import refused_file
-from milepost.pipeline.settings import SparkSettings
 from milepost.pipeline.source import Range, RangeReader, SourceOptions
+from milepost.pipeline.spark.settings import SparkSettings
 from milepost.retry import Retry
 from tests.pipeline.archived import Archive
 from tests.pipeline.sourcing import append

@@ -18,7 +18,7 @@ from milepost.db import Connection
 from milepost.errors import BadMessage, CompetingPipeline, FunctionFailed
 from milepost.pipeline import admin
 from milepost.pipeline.pipeline import Pipeline
-from milepost.pipeline.run.data_failures import cause_of, is_of_data
+from milepost.pipeline.run.bad_messages.data_failures import cause_of, is_of_data
 from milepost.pipeline.source import Range
 from milepost.pipeline.write import LetterGone, staging
 from milepost.processors.set_aside import dead_letters

@@ -21,13 +21,13 @@ from milepost.cli.on_log import command_of, new_group
 from milepost.cli.progress import progress
 from milepost.errors import ArchiveNotInstalled, NoArchive
 from milepost.log.history import Location
-from milepost.pipeline.settings import project_table, spark_settings
+from milepost.pipeline.spark.settings import project_table, spark_settings
 from milepost.words import count, size
 
 if TYPE_CHECKING:
     from milepost.archive.upkeep import Erasure, Swept, Verification
     from milepost.log.history import ArchivedFile
-    from milepost.pipeline.settings import SparkSettings
+    from milepost.pipeline.spark.settings import SparkSettings
 
 _SIZE = FileSize()
 Engine = Annotated[

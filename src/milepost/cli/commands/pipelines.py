@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from milepost.pipeline.in_order import Order
     from milepost.pipeline.pipeline import Pipeline
     from milepost.pipeline.rebuild import Progress, Rebuilt
-    from milepost.pipeline.settings import SparkSettings
+    from milepost.pipeline.spark.settings import SparkSettings
 
 
 def list_all(mp: Milepost, as_json: options.AsJson = False) -> None:

@@ -17,7 +17,7 @@ from milepost.cli.commands.run import load
 from milepost.cli.following import shown
 from milepost.errors import UnknownPipeline
 from milepost.graph import as_document, as_mermaid, as_text
-from milepost.pipeline.settings import project_table, spark_settings
+from milepost.pipeline.spark.settings import project_table, spark_settings
 from milepost.records import Position
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from milepost.app import Milepost
     from milepost.pipeline.pipeline import Pipeline
     from milepost.pipeline.preview import Plan, Preview
-    from milepost.pipeline.settings import SparkSettings
+    from milepost.pipeline.spark.settings import SparkSettings
 
 _CELL = 40  # characters of a value on a terminal
 

@@ -21,9 +21,10 @@ from milepost.cli.output import say
 from milepost.cli.processes import Processes, stop_with_parent
 from milepost.errors import AppNotFound, NoSparkSession
 from milepost.pipeline.engine import SparkProcessor
-from milepost.pipeline.failures import needs_session, users_place
 from milepost.pipeline.pipeline import Pipeline
-from milepost.pipeline.settings import project_table, spark_settings
+from milepost.pipeline.spark.failures import needs_session
+from milepost.pipeline.spark.settings import project_table, spark_settings
+from milepost.pipeline.spark.tracebacks import users_place
 from milepost.queue import Scheduler
 
 

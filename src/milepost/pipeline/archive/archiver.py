@@ -13,11 +13,11 @@ from milepost.archive.session import ArchiverSession
 from milepost.errors import ArchiveUnwritable, InvalidArchive
 from milepost.pipeline.archive.spark_file import SparkFiles
 from milepost.pipeline.archive.write_ranges import archive_with_spark
-from milepost.pipeline.connect import cores_of
-from milepost.pipeline.jvm import driver_ended
-from milepost.pipeline.settings import SparkSettings
 from milepost.pipeline.source import Planner, Range, SourceOptions, complete_conninfo
-from milepost.pipeline.spark import spark_session
+from milepost.pipeline.spark.connect import cores_of
+from milepost.pipeline.spark.jvm import driver_ended
+from milepost.pipeline.spark.settings import SparkSettings
+from milepost.pipeline.spark_session import spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

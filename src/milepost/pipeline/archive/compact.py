@@ -14,8 +14,8 @@ from milepost.archive.upkeep.rewrite import swap
 from milepost.log.history import Location
 from milepost.pipeline.archive.spark_file import SparkFiles
 from milepost.pipeline.archive.write_ranges import write_in_order
-from milepost.pipeline.connect import cores_of
 from milepost.pipeline.source import complete_conninfo
+from milepost.pipeline.spark.connect import cores_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

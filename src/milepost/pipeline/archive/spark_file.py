@@ -32,10 +32,10 @@ from milepost.archive.range_archiver import Passing, archived_file, range_parame
 from milepost.archive.stored import SPARK_FOLDER
 from milepost.errors import ArchiveUnwritable, InvalidOption
 from milepost.log.history.cold import ColdFile, read_columns
-from milepost.pipeline.connect import refuse_connect
 from milepost.pipeline.frames import is_refused_content, with_content
 from milepost.pipeline.names import CONTENT, PLACE
 from milepost.pipeline.source import Range, RangeReader, SourceOptions
+from milepost.pipeline.spark.connect import refuse_connect
 from milepost.records import Position
 
 if TYPE_CHECKING:

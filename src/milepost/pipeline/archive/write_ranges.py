@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
-from milepost.pipeline.connect import cores_of
+from milepost.pipeline.spark.connect import cores_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -13,9 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from milepost.log import horizon, start_position
-from milepost.pipeline.connect import refuse_connect
 from milepost.pipeline.engine.segment_task import Order, work_off
-from milepost.pipeline.jvm import driver_ended, refuse_ended_driver
+from milepost.pipeline.spark.connect import refuse_connect
+from milepost.pipeline.spark.jvm import driver_ended, refuse_ended_driver
 from milepost.processors import Claims, ProcessorSession, standings
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from milepost.pipeline import require_spark
-from milepost.pipeline.settings import SparkSettings
+from milepost.pipeline.spark.settings import SparkSettings
 from milepost.processors import Processor, Runner
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class SparkProcessor(Processor):
         self._refuse_self_checkpointing()
         require_spark()
         from milepost.pipeline.engine.driver import RoundsSession
-        from milepost.pipeline.spark import spark_session
+        from milepost.pipeline.spark_session import spark_session
 
         spark = spark_session(master=self.settings.master, config=self.settings.config)
         make = partial(RoundsSession, spark=spark)

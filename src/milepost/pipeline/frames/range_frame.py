@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from milepost.pipeline.connect import cores_of
 from milepost.pipeline.frames.content import with_content
 from milepost.pipeline.frames.files_frame import files_frame, readable
 from milepost.pipeline.names import CONTENT
@@ -23,6 +22,7 @@ from milepost.pipeline.source import (
     executor_connection,
     schema_of,
 )
+from milepost.pipeline.spark.connect import cores_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

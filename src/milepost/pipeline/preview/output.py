@@ -15,11 +15,11 @@ from pyspark.sql import functions as f
 from milepost import db
 from milepost.checkpoints import CheckpointKey
 from milepost.errors import InvalidOption, InvalidOutput, PipelineError
-from milepost.pipeline.failures import explained
 from milepost.pipeline.frames import is_unreadable_file
 from milepost.pipeline.run import range_output
 from milepost.pipeline.sinks import History, Upsert
 from milepost.pipeline.source import Planner, Range, tail
+from milepost.pipeline.spark.failures import explained
 from milepost.pipeline.versions import load_versions, version_to_write
 from milepost.pipeline.write import fit_of
 from milepost.runtime import Runtime

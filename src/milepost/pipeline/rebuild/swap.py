@@ -16,11 +16,11 @@ from psycopg import errors as pg
 from milepost.checkpoints import Answer, CheckpointKey, PostgresCheckpointStore
 from milepost.errors import CompetingPipeline, MilepostError, RebuildFailed
 from milepost.pipeline import versions
-from milepost.pipeline.failures import explained, in_short
-from milepost.pipeline.jvm import driver_ended, refuse_ended_driver
 from milepost.pipeline.rebuild.range_size import DEFAULT_MAX_MESSAGES
 from milepost.pipeline.run import is_passing
 from milepost.pipeline.source import Planner, Range
+from milepost.pipeline.spark.failures import explained, in_short
+from milepost.pipeline.spark.jvm import driver_ended, refuse_ended_driver
 from milepost.records import Position
 from milepost.runtime import ServerLost, Session
 

@@ -5,7 +5,7 @@ from milepost.pipeline.run.range_loop import RangeLoop, range_output
 from milepost.pipeline.run.report import PipelineStatus
 from milepost.pipeline.run.session import is_passing
 from milepost.pipeline.run.setup import Setup
-from milepost.pipeline.run.stream_session import StreamSession
+from milepost.pipeline.run.streams.session import StreamSession
 
 __all__ = [
     "PipelineStatus",

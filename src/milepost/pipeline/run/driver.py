@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from milepost.owner import owner_name
 from milepost.pipeline.run.range_session import RangeSession
 from milepost.pipeline.run.report import PipelineStatus
-from milepost.pipeline.run.stream_session import StreamSession
+from milepost.pipeline.run.streams.session import StreamSession
 from milepost.runtime import Supervisor
 
 if TYPE_CHECKING:

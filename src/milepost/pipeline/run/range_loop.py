@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from milepost.pipeline.frames import is_unreadable_file, range_frame
 from milepost.pipeline.names import TURNS
-from milepost.pipeline.run.bad_messages import write_around
-from milepost.pipeline.run.data_failures import is_of_data
-from milepost.pipeline.run.letters import retry_letters
+from milepost.pipeline.run.bad_messages.data_failures import is_of_data
+from milepost.pipeline.run.bad_messages.letters import retry_letters
+from milepost.pipeline.run.bad_messages.search import write_around
+from milepost.pipeline.run.bad_messages.skipping import RangeWork
 from milepost.pipeline.run.report import REPORT_SECONDS
-from milepost.pipeline.run.skipping import RangeWork
 from milepost.pipeline.sinks import ORDERED_SINKS
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from milepost.checkpoints import Answer
 from milepost.errors import CompetingPipeline
 from milepost.log import start_position
 from milepost.pipeline.run import orders
-from milepost.pipeline.run.letters import retry_letters
+from milepost.pipeline.run.bad_messages.letters import retry_letters
 from milepost.pipeline.run.range_loop import RangeLoop
 from milepost.pipeline.run.session import ORDERS_SECONDS, PipelineSession
 from milepost.pipeline.source import Planner, Range

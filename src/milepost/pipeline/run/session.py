@@ -12,10 +12,10 @@ import psycopg
 from milepost import db
 from milepost.checkpoints import PostgresCheckpointStore
 from milepost.errors import MilepostError, StagingLost, describe
-from milepost.pipeline.failures import explained, in_short, text_of
-from milepost.pipeline.jvm import driver_ended, refuse_ended_driver
 from milepost.pipeline.run.orders import ask_orders
 from milepost.pipeline.run.report import of
+from milepost.pipeline.spark.failures import explained, in_short, text_of
+from milepost.pipeline.spark.jvm import driver_ended, refuse_ended_driver
 from milepost.pipeline.versions import load_versions, lock_versions, version_to_run
 from milepost.pipeline.write import CheckpointMoved
 from milepost.runtime import ServerLost, Session, SessionOver, is_server_lost

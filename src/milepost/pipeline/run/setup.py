@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from milepost import db
-from milepost.pipeline.connect import cores_of
 from milepost.pipeline.names import stored_columns
 from milepost.pipeline.sinks import Files
 from milepost.pipeline.source import (
@@ -21,6 +20,7 @@ from milepost.pipeline.source import (
     SourceOptions,
     complete_conninfo,
 )
+from milepost.pipeline.spark.connect import cores_of
 from milepost.pipeline.write import RangeWriter
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from milepost import Append, Position
 from milepost.pipeline.definition import Definition, PipelineOptions
 from milepost.pipeline.names import COLUMNS
 from milepost.pipeline.run.setup import Setup
-from milepost.pipeline.run.stream import source_options
+from milepost.pipeline.run.streams.stream import source_options
 from milepost.pipeline.source.options import parse
 from milepost.runtime import Runtime
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from milepost.pipeline.run.bad_messages import halves, write_around
+from milepost.pipeline.run.bad_messages.search import halves, write_around
 from milepost.pipeline.source.ranges import Range
 from milepost.records import Position
 

@@ -11,8 +11,8 @@ from milepost import db
 from milepost.errors import BadMessage, describe
 from milepost.handlers import storable
 from milepost.log import raw_at
-from milepost.pipeline.run.bad_messages import TRIES, halves
-from milepost.pipeline.run.data_failures import cause_of, is_of_data
+from milepost.pipeline.run.bad_messages.data_failures import cause_of, is_of_data
+from milepost.pipeline.run.bad_messages.search import TRIES, halves
 from milepost.pipeline.source import Range
 from milepost.pipeline.write import Written
 from milepost.runtime import Stopping

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from milepost.pipeline.run.orders import Orders
     from milepost.pipeline.run.report import PipelineStatus
     from milepost.pipeline.run.setup import Setup
-    from milepost.pipeline.run.spark_directory import CheckpointDirectory
+    from milepost.pipeline.run.streams.spark_directory import CheckpointDirectory
     from milepost.records import Position
     from milepost.runtime import Until
 

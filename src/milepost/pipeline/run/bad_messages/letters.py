@@ -14,7 +14,7 @@ from milepost import db
 from milepost.errors import describe
 from milepost.handlers import storable
 from milepost.pipeline.frames import Letter, letter_frame
-from milepost.pipeline.run.data_failures import cause_of, is_of_data
+from milepost.pipeline.run.bad_messages.data_failures import cause_of, is_of_data
 from milepost.pipeline.write import LetterGone
 
 if TYPE_CHECKING:

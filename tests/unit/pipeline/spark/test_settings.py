@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from milepost.errors import InvalidSparkSetting
-from milepost.pipeline.settings import project_table, spark_settings
+from milepost.pipeline.spark.settings import project_table, spark_settings
 
 PROJECT = """
 [tool.milepost.spark]

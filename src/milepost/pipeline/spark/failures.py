@@ -1,18 +1,15 @@
 """What the errors of Spark and PostgreSQL mean for a pipeline: in a sentence or two, with the
 pipeline's name and the user's line of code, without stacks.
 
-The error itself is the cause of what is raised: `milepost run --verbose` shows it. What Python code
-raises in a task reaches the driver as the text of a traceback.
+The error itself is the cause of what is raised: `milepost run --verbose` shows it.
 """
 
 from __future__ import annotations
 
 import re
-import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -27,6 +24,12 @@ from milepost.errors import (
     WriteRefused,
 )
 from milepost.pipeline.names import COLUMNS, CONTENT
+from milepost.pipeline.spark.tracebacks import (
+    Raised,
+    raised_in_task,
+    users_place,
+    was_raised_by_spark,
+)
 
 if TYPE_CHECKING:
     from milepost.pipeline.definition import PipelineOptions
@@ -35,9 +38,6 @@ NO_SESSION = "SESSION_OR_CONTEXT_NOT_EXISTS"  # Spark's name for it
 LONGEST = 600
 _UNRESOLVED = "UNRESOLVED_COLUMN"
 _SPARK_MODULES = ("pyspark.", "py4j.")
-_TRACEBACK = "Traceback (most recent call last):"
-_FRAME = re.compile(r'^\s+File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>.+)$')
-_RAISED = re.compile(r"^(?P<module>(?:\w+\.)*)(?P<name>\w+)(?P<said>: .*)?$")
 # Behind one of these there are only plans and stacks.
 _BEHIND = re.compile(r"\n\n|;\n|\n\s+at |\n\+- |\nJVM stacktrace|\nDriver stacktrace|\n== ")
 _CALLING = re.compile(r"^An error occurred while calling [^\n]*\n: ")
@@ -45,43 +45,6 @@ _LAST_TASK = re.compile(r"most recent failure: [^\n]*?\): (?P<said>[^\n]+)")
 _OWN_ERROR = re.compile(r"milepost\.errors\.\w+: (?P<said>[^\n]+)")
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}")
 _JAVA_CLASS = re.compile(r"^(?:[a-z_]\w*\.)+([A-Z]\w*)")
-# Where the code of libraries is: Spark's, ours, and Python's own.
-_SPARK_CODE = re.compile(r"(^|/)(pyspark|py4j)[^/]*(/|\.zip/)")
-_OWN_CODE = str(Path(__file__).parents[1])
-_PYTHONS_CODE = re.compile(r"/lib/python3[^/]*/(?!site-packages/|dist-packages/)|^<frozen ")
-_INSTALLED = re.compile(r"/(site|dist)-packages/")
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """A line of code in a traceback."""
-
-    file: str
-    line: int
-    function: str
-    code: str
-
-    @property
-    def is_users(self) -> bool:
-        is_librarys = _SPARK_CODE.search(self.file) or _PYTHONS_CODE.search(self.file)
-        return not is_librarys and not self.file.startswith(_OWN_CODE)
-
-    def __str__(self) -> str:
-        code = f": {self.code[:100]}" if self.code else ""
-        return f"{Path(self.file).name}, line {self.line}, in {self.function}{code}"
-
-
-@dataclass(frozen=True, slots=True)
-class Raised:
-    """What Python code raised in a task."""
-
-    module: str
-    name: str
-    said: str
-    place: str | None
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.said}" if self.said else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,18 +100,23 @@ def in_short(error: BaseException) -> str:
         return str(error)
     text = text_of(error)
     raised = raised_in_task(text)
-    return sentence(text) if raised is None else str(raised)
+    return sentence(text) if raised is None else _shown(raised)
 
 
 def is_of_spark(error: BaseException) -> bool:
     return f"{type(error).__module__}.".startswith(_SPARK_MODULES)
 
 
+def condition_of(error: BaseException) -> str | None:
+    """Spark's name of what went wrong, without its sub-class."""
+    condition = _asked(error, "getCondition") if is_of_spark(error) else None
+    return None if condition is None else str(condition).partition(".")[0]
+
+
 def needs_session(error: BaseException) -> bool:
     """Whether a module needed a session while it was imported: PySpark says so, or asserts it."""
     if isinstance(error, AssertionError):
-        frames = traceback.extract_tb(error.__traceback__)
-        return bool(frames) and _SPARK_CODE.search(frames[-1].filename) is not None
+        return was_raised_by_spark(error)
     return is_of_spark(error) and spark_error(error).condition == NO_SESSION
 
 
@@ -164,32 +132,6 @@ def spark_error(error: BaseException) -> SparkError:
         parameters=parameters or {},
         place=users_place(error),
     )
-
-
-def users_place(error: BaseException) -> str | None:
-    """The user's line of code in a traceback."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return _users(Frame(f.filename, f.lineno or 0, f.name, f.line or "") for f in frames)
-
-
-def raised_in_task(text: str) -> Raised | None:
-    """From the text of a traceback, if there is one: of the last exception, if there is a chain."""
-    found: Raised | None = None
-    for frames, line in _tracebacks(text):
-        matched = _RAISED.match(line)
-        if matched is None:
-            continue
-        said = (matched["said"] or "").removeprefix(": ")
-        place = _users(frames) or (None if found is None else found.place)
-        said = _shortened(_SQLSTATE.sub("", said))
-        found = Raised(matched["module"], matched["name"], said, place)
-    return found
-
-
-def task_place(error: BaseException) -> str | None:
-    """The user's line of code that raised in a task."""
-    raised = raised_in_task(text_of(error))
-    return None if raised is None else raised.place
 
 
 def sentence(text: str) -> str:
@@ -210,8 +152,13 @@ def server_sentence(error: psycopg.Error) -> str:
 
 def _in_task(pipeline: str, raised: Raised) -> PipelineError:
     if raised.module.startswith("adbc_driver_manager."):
-        return _not_copied(pipeline, raised.said)
-    return FunctionFailed(pipeline, str(raised).rstrip("."), raised.place)
+        return _not_copied(pipeline, raised.first_line)
+    return FunctionFailed(pipeline, _shown(raised).rstrip("."), raised.place)
+
+
+def _shown(raised: Raised) -> str:
+    said = _SQLSTATE.sub("", raised.first_line)
+    return _shortened(f"{raised.name}: {said}" if said else raised.name)
 
 
 def _not_copied(pipeline: str, said: str) -> InvalidOutput:
@@ -224,37 +171,6 @@ def _unknown_column(options: PipelineOptions, found: SparkError) -> UnknownColum
     if is_left_out:
         known = [*options.wanted]
     return UnknownColumn(options.name, column, known, found.place, is_left_out=is_left_out)
-
-
-def _tracebacks(text: str) -> Iterator[tuple[list[Frame], str]]:
-    """The frames of each traceback, and the line that says what was raised."""
-    frames: list[Frame] | None = None
-    for line in text.splitlines():
-        if line.strip().endswith(_TRACEBACK):
-            frames = []
-        elif frames is None or not line.strip():
-            continue
-        elif (matched := _FRAME.match(line)) is not None:
-            frames.append(Frame(matched["file"], int(matched["line"]), matched["function"], ""))
-        elif line[0].isspace():
-            if frames and not frames[-1].code and not _is_marks(line):
-                last = frames.pop()
-                frames.append(Frame(last.file, last.line, last.function, line.strip()))
-        else:
-            yield frames, line
-            frames = None
-
-
-def _is_marks(line: str) -> bool:
-    """What Python writes below the code: ^^^^."""
-    return not line.strip(" ^~")
-
-
-def _users(frames: Iterable[Frame]) -> str | None:
-    """The last one of the user's code. That of installed packages only if there is no other."""
-    found = [frame for frame in frames if frame.is_users]
-    own = [frame for frame in found if not _INSTALLED.search(frame.file)]
-    return str((own or found)[-1]) if found else None
 
 
 def _asked(error: BaseException, question: str) -> Any:

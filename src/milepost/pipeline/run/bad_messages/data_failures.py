@@ -9,13 +9,12 @@ from __future__ import annotations
 import builtins
 import re
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import adbc_driver_manager as adbc
 import psycopg
 from psycopg import errors as pg
-from pyspark.errors import PySparkException, PythonException
+from pyspark.errors import PythonException
 
 from milepost.errors import (
     InvalidOutput,
@@ -24,7 +23,8 @@ from milepost.errors import (
     UnreadableMessage,
     message_of,
 )
-from milepost.pipeline.failures import task_place
+from milepost.pipeline.spark.failures import condition_of, text_of
+from milepost.pipeline.spark.tracebacks import Raised, raised_in_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,11 +103,6 @@ _RAISED_AS_SUCH = (Exception, RuntimeError)  # themselves, and not classes of li
 _NEVER = (OSError, MemoryError, ImportError)
 _OF_THE_MACHINE = "can't start new thread"
 _UNREADABLE = f"{UnreadableMessage.__module__}.{UnreadableMessage.__name__}"  # raised by a task
-_HEADER = "Traceback (most recent call last):"
-_CHAINED = re.compile(
-    r"\n\n(?:During handling of the above exception, another exception occurred|"
-    r"The above exception was the direct cause of the following exception):\n\n"
-)
 _ADBC = "adbc_driver_manager."
 _SERVER_SAID = re.compile(r"\A.*?ERROR: +", re.DOTALL)  # the name of the error and of the call
 _SQLSTATE = re.compile(r"SQLSTATE: ([0-9A-Z]{5})")
@@ -127,14 +122,14 @@ def is_of_data(error: BaseException, function: Callable[..., Any] | None = None)
         return _is_servers(error)
     if isinstance(error, adbc.Error):
         return _is_state_of_data(error.sqlstate)
-    if (raised := raised_in_python(error)) is not None:
-        return _is_pythons(*raised, _package(function))
+    if (raised := _raised(error)) is not None:
+        return _is_pythons(raised, _package(function))
     return condition_of(error) in _CONDITIONS
 
 
 def cause_of(error: BaseException) -> str:
     """In one line, without stacks, with the user's line of code."""
-    raised = raised_in_python(error)
+    raised = _raised(error)
     if isinstance(error, InvalidOutput):
         text = error.problem
     elif isinstance(error, psycopg.Error) and error.diag.message_primary:
@@ -142,14 +137,14 @@ def cause_of(error: BaseException) -> str:
     elif raised is None:
         text = message_of(error)
     else:
-        text = ": ".join(part for part in raised if part)
+        text = ": ".join(part for part in (raised.class_name, raised.message) if part)
     if isinstance(error, adbc.Error) or text.startswith(_ADBC):
         text = _SERVER_SAID.sub("", text)
     first = text.strip().partition("\n")[0]
     cause = _SQLSTATE.sub("", first)[:_LONGEST].rstrip(". ")
-    is_users = raised is not None and not raised[0].startswith(_ADBC)
-    place = task_place(error) if is_users else None
-    return cause if place is None else f"{cause} ({place})"
+    if raised is None or raised.place is None or raised.module.startswith(_ADBC):
+        return cause
+    return f"{cause} ({raised.place})"
 
 
 def _is_servers(error: psycopg.Error) -> bool:
@@ -166,21 +161,13 @@ def _is_state_of_data(state: str | None) -> bool:
     return state.startswith(_DATA_CLASS) or state in _DATA_STATES
 
 
-def raised_in_python(error: BaseException) -> tuple[str, str] | None:
-    """The class and the message of what a Python worker raised: the last of a chain."""
-    text = _asked(lambda: str(error)) if isinstance(error, PythonException) else None
-    if text is None or _HEADER not in text:
-        return None
-    last = _CHAINED.split(text[text.index(_HEADER) :])[-1]
-    lines = last.splitlines()[1:]
-    raised = [n for n, line in enumerate(lines) if line and not line.startswith(" ")]
-    if not raised:
-        return None
-    name, _, message = lines[raised[0]].partition(": ")
-    return name, "\n".join([message, *lines[raised[0] + 1 :]]).strip()
+def _raised(error: BaseException) -> Raised | None:
+    """What a Python worker raised."""
+    return raised_in_task(text_of(error)) if isinstance(error, PythonException) else None
 
 
-def _is_pythons(name: str, message: str, package: str | None) -> bool:
+def _is_pythons(raised: Raised, package: str | None) -> bool:
+    name, message = raised.class_name, raised.message
     if name.startswith(_ADBC):
         states = [state for state in _SQLSTATE.findall(message) if state != _SPARKS_STATE]
         return bool(states) and _is_state_of_data(states[-1])
@@ -205,16 +192,3 @@ def _class_of(name: str) -> type[BaseException] | None:
 def _package(function: Callable[..., Any] | None) -> str | None:
     module = getattr(function, "__module__", None)
     return None if module is None else str(module).partition(".")[0]
-
-
-def condition_of(error: BaseException) -> str | None:
-    """Spark's name of what went wrong, without its sub-class."""
-    condition = _asked(error.getCondition) if isinstance(error, PySparkException) else None
-    return None if condition is None else condition.partition(".")[0]
-
-
-def _asked(question: Callable[[], str | None]) -> str | None:
-    """Errors of Spark ask the JVM, which may be gone: then nothing is known of them."""
-    with suppress(Exception):
-        return question()
-    return None

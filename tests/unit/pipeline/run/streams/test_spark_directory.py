@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from milepost.pipeline.run.spark_directory import DirectoryState, parse_end
+from milepost.pipeline.run.streams.spark_directory import DirectoryState, parse_end
 from milepost.records import Position
 
 

@@ -14,12 +14,12 @@ from milepost import db
 from milepost.checkpoints import Answer
 from milepost.errors import StateLost
 from milepost.log import start_position
-from milepost.pipeline.connect import refuse_connect
 from milepost.pipeline.run.report import of
 from milepost.pipeline.run.session import ORDERS_SECONDS, PipelineSession
-from milepost.pipeline.run.spark_directory import CheckpointDirectory
-from milepost.pipeline.run.stream import BatchHandler, start_query
+from milepost.pipeline.run.streams.spark_directory import CheckpointDirectory
+from milepost.pipeline.run.streams.stream import BatchHandler, start_query
 from milepost.pipeline.sinks import Files
+from milepost.pipeline.spark.connect import refuse_connect
 from milepost.pipeline.write import CheckpointMoved, Written
 
 if TYPE_CHECKING:

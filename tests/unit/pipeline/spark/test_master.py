@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from milepost.errors import SparkMasterUnreachable
-from milepost.pipeline.master import addresses, refuse_unreachable
+from milepost.pipeline.spark.master import addresses, refuse_unreachable
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import subprocess
 from pyspark import SparkContext
 
 from milepost.errors import SparkDriverEnded
-from milepost.pipeline.failures import is_of_spark, text_of
-from milepost.pipeline.master import connect_problem
+from milepost.pipeline.spark.failures import is_of_spark, text_of
+from milepost.pipeline.spark.master import connect_problem
 
 # A killed process has closed its sockets a moment before its parent can know that it ended.
 END_SECONDS = 0.5

@@ -16,11 +16,11 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from milepost.embedded.java import java_home, quiet_home
-from milepost.pipeline.connect import REMOTE
 from milepost.pipeline.data_source import MilepostSource
-from milepost.pipeline.jvm import refuse_ended_driver
-from milepost.pipeline.master import refuse_unreachable
-from milepost.pipeline.settings import JAVA_OPTIONS
+from milepost.pipeline.spark.connect import REMOTE
+from milepost.pipeline.spark.jvm import refuse_ended_driver
+from milepost.pipeline.spark.master import refuse_unreachable
+from milepost.pipeline.spark.settings import JAVA_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,7 +16,7 @@ from milepost.errors import (
     StagingLost,
     UnreadableMessage,
 )
-from milepost.pipeline.run.data_failures import cause_of, is_of_data
+from milepost.pipeline.run.bad_messages.data_failures import cause_of, is_of_data
 from milepost.records import Position
 
 

@@ -14,17 +14,16 @@ from milepost.errors import (
     UnknownColumn,
 )
 from milepost.pipeline.definition import PipelineOptions
-from milepost.pipeline.failures import (
+from milepost.pipeline.spark.failures import (
     NO_SESSION,
     SparkError,
     explained,
     in_short,
     meaning,
     needs_session,
-    raised_in_task,
     sentence,
-    users_place,
 )
+from milepost.pipeline.spark.tracebacks import raised_in_task, users_place
 
 OPTIONS = PipelineOptions("orders", Append("t"), columns=["data"])
 UDF = """An exception was thrown from the Python worker. Please see the stack trace below:
@@ -71,8 +70,9 @@ def test_the_last_of_a_chain_counts() -> None:
         "app.BadOrder: x\n"
     )
     assert raised is not None
-    assert (str(raised), raised.place) == (
-        "BadOrder: x",
+    assert (raised.class_name, raised.message, raised.place) == (
+        "app.BadOrder",
+        "x",
         "app.py, line 14, in cents: raise BadOrder(text)",
     )
 
@@ -86,7 +86,7 @@ def test_the_users_line_is_the_last_that_is_not_a_librarys() -> None:
     raised = raised_in_task(text)
     assert raised is not None
     assert str(raised.place).startswith("app.py, line 12")
-    assert str(raised).startswith("JSONDecodeError: ")
+    assert raised.name == "JSONDecodeError"
 
 
 def test_our_own_error_in_a_task_says_what_it_says() -> None:

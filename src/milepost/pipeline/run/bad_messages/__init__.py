@@ -1,0 +1,1 @@
+"""Find the messages that make a batch fail, and set them aside."""

@@ -1,0 +1,1 @@
+"""Pipelines that are streams of Spark: stateful ones, and files."""

@@ -1,0 +1,1 @@
+"""What is known of Spark itself: its settings, its master, its JVM, Connect, and its errors."""
