@@ -50,7 +50,7 @@ class ArchiverSession(ProcessorSession):
                 return
             raise Conflict(Answer.FURTHER)
         self._begin()
-        self.oversee(until)
+        self.oversee(until, listens=False)  # it is in no hurry: appends need not wake it
         while not self.stop.is_set():
             if self.look_at_orders():
                 self.runtime.part(Turns).check(self.options.key)
@@ -67,7 +67,7 @@ class ArchiverSession(ProcessorSession):
             self.rest(self.runtime.timing.archive_seconds)
 
     def rest(self, seconds: float) -> None:
-        """For that long: an archiver is in no hurry, so that appends do not wake it."""
+        """For that long, whatever is appended."""
         self.overseen.is_idle = True
         self.stop.wait(seconds)
         self.overseen.is_idle = False

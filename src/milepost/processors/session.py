@@ -115,11 +115,11 @@ class ProcessorSession(Session):
             self.loop = EventLoop(self.options.name)
             self._stack.callback(self.loop.close)
 
-    def oversee(self, until: Until) -> None:
+    def oversee(self, until: Until, *, listens: bool = True) -> None:
         """From here on operators are heard. Without a watcher where the run ends by itself."""
         oversight = self.runtime.part(Oversight)
         watching = (
-            self.runtime.watching(self.options.poll_seconds)
+            self.runtime.watching(self.options.poll_seconds, listens=listens)
             if until == "stopped"
             else nullcontext()
         )

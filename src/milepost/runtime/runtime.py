@@ -81,12 +81,14 @@ class Runtime:
         poll_seconds: float,
         on_job: Callable[[], None] | None = None,
         on_cancel: OnCancel | None = None,
+        *,
+        listens: bool = True,
     ) -> Iterator[Watch]:
         """Starts the watcher, if nobody else watches."""
         with self._lock:
             if self._watcher is None or self._watcher.is_over():
-                self._watcher = self._restarted()
-            watch = Watch(poll_seconds, on_job, on_cancel, self._watcher)
+                self._watcher = self._restarted(listens=listens)
+            watch = Watch(poll_seconds, on_job, on_cancel, listens, self._watcher)
             self._watcher.add(watch)
         try:
             yield watch
@@ -104,13 +106,13 @@ class Runtime:
     def add_chore(self, seconds: float, run: Callable[[Connection], None]) -> None:
         self._chores.append(Chore(seconds, run))
 
-    def _restarted(self) -> Watcher:
+    def _restarted(self, *, listens: bool) -> Watcher:
         if self._watcher is not None:
             self._watcher.close()
             self.connections.drop_resting()
             self._watcher = None
         watcher = Watcher(self.connections, self.schema, self._chores)
-        watcher.start()
+        watcher.start(listens=listens)
         return watcher
 
     def _end(self, watch: Watch) -> None:

@@ -6,8 +6,9 @@ are hints. A member that needs to know asks by itself.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from threading import Event, Lock
@@ -31,11 +32,13 @@ OnCancel: TypeAlias = "Callable[[Sequence[int]], None]"
 @dataclass(slots=True, eq=False)
 class Watch:
     """What one member is told. The watcher's thread calls `on_job` when jobs were put, and
-    `on_cancel` when running ones were cancelled, with their ids; with none if they are many."""
+    `on_cancel` when running ones were cancelled, with their ids; with none if they are many. One
+    that does not listen only wants the chores to be run."""
 
     poll_seconds: float
     on_job: Callable[[], None] | None
     on_cancel: OnCancel | None
+    listens: bool
     watcher: Watcher
     _woken: Event = field(default_factory=Event, init=False)
 
@@ -74,7 +77,9 @@ class Chore:
 @dataclass(slots=True, eq=False)
 class Watcher:
     """Lives from `start` until nobody watches any more, or until it fails. Then all that watch are
-    woken, and raise what it failed with."""
+    woken, and raise what it failed with.
+
+    It listens only if one of them does: where anybody listens, each append costs more."""
 
     connections: Connections
     schema: str
@@ -89,8 +94,9 @@ class Watcher:
     _bell: Bell = field(default_factory=Bell, init=False)
     _pace: Pace = field(default_factory=Pace, init=False)
     _look_at: float = field(default=0.0, init=False)
+    _is_listening: bool = field(default=False, init=False)
 
-    def start(self) -> None:
+    def start(self, *, listens: bool = True) -> None:
         """Connects in the caller's thread, which is told what keeps it from doing so."""
         self._duty = Duty("milepost-watcher", self._step, self._fail)
         lease = self.connections.lease("watcher", self._duty.closing, is_own=True)
@@ -99,10 +105,8 @@ class Watcher:
             stack.callback(lease.close)
             self._conn = stack.enter_context(lease)
             db.check_schema(self._conn, self.schema)
-            if not db.is_pooled(self._conn):  # behind a pooler another client would be notified
-                self._conn.add_notify_handler(lambda n: self._notified(n.channel, n.payload))
-                self._conn.execute(sql.query("listen", self.schema))
-                self._conn.execute(sql.query("queue_listen", self.schema))
+            if listens:
+                self._begin_listening()
             self.horizon = horizon(self._conn, self.schema)
             self._held = stack.pop_all()
         self._duty.start()
@@ -132,14 +136,31 @@ class Watcher:
         self._duty.close()
         self._held.close()
 
+    def _begin_listening(self) -> None:
+        if not db.is_pooled(self._conn):  # behind a pooler another client would be notified
+            self._conn.add_notify_handler(lambda n: self._notified(n.channel, n.payload))
+            self._conn.execute(sql.query("listen", self.schema))
+            self._conn.execute(sql.query("queue_listen", self.schema))
+        self._is_listening = True
+
     def _step(self) -> float | None:
         if self._duty.closing.is_set():
             return None
         self._run_chores()
-        if time.monotonic() >= self._look_at:
+        if not self._is_listening:
+            self._listen_if_wanted()
+        elif time.monotonic() >= self._look_at:
             self._look()
         self._listen()
         return 0.0
+
+    def _listen_if_wanted(self) -> None:
+        """Then all are woken, by the next look too: what was notified before is unknown."""
+        with self._lock:
+            watches = list(self._watches)
+        if any(watch.listens for watch in watches):
+            self._begin_listening()
+            _wake(watches)
 
     def _look(self) -> None:
         """Ask for the horizon, and wake all if it has moved."""
@@ -158,7 +179,8 @@ class Watcher:
                 watch.wake()
 
     def _listen(self) -> None:
-        due_at = min([self._look_at, *(chore.due_at for chore in self.chores)])
+        looks = [self._look_at] if self._is_listening else []
+        due_at = min([*looks, *(chore.due_at for chore in self.chores)], default=math.inf)
         seconds = max(0.0, min(due_at - time.monotonic(), LONGEST_WAIT_SECONDS))
         self._bell.wait(seconds, self._conn)
         # Asked of libpq: conn.notifies() takes longer than waking somebody.
@@ -189,7 +211,11 @@ class Watcher:
         with self._lock:
             self._failure = error
             watches = list(self._watches)
-        for watch in watches:
-            watch.wake()
-            if watch.on_job is not None:
-                watch.on_job()
+        _wake(watches)
+
+
+def _wake(watches: Iterable[Watch]) -> None:
+    for watch in watches:
+        watch.wake()
+        if watch.on_job is not None:
+            watch.on_job()
