@@ -473,7 +473,7 @@ class Milepost:
     ) -> SparkCompaction:
         """Join small files of the archive, and give `content` to those that lack it."""
         from milepost.pipeline.archive import compact_with_spark
-        from milepost.pipeline.spark_session import spark_session
+        from milepost.pipeline.start_spark import spark_session
 
         session = spark_session(master=spark.master, config=spark.config)
         with self.connect() as conn:

@@ -15,7 +15,7 @@ from milepost import Milepost
 from milepost.archive import parquet_file
 from milepost.cli.app import app_for
 from milepost.embedded import EmbeddedServer
-from milepost.pipeline.spark_session import spark_session
+from milepost.pipeline.start_spark import spark_session
 from tests.pipeline.archived import GROUP, Archive, archive_of
 from tests.server import postgres
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from milepost import Milepost, Upsert
 from milepost.pipeline import history
 from milepost.pipeline.frames import files_frame
-from milepost.pipeline.spark_session import register_source
+from milepost.pipeline.start_spark import register_source
 from tests.object_store import BUCKET, CREDENTIALS, Store, object_store, refuse_secrets
 from tests.pipeline.archived import archive_of
 from tests.pipeline.running import catch_up, expected_per_customer, per_customer, place, rows

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from milepost.pipeline.data_source import MilepostSource
-from milepost.pipeline.spark_session import STREAM_VARIABLES, register_source, spark_session
+from milepost.pipeline.start_spark import STREAM_VARIABLES, register_source, spark_session
 
 
 class Fresh(MilepostSource):

@@ -16,12 +16,12 @@ from milepost.errors import InvalidOption, SparkNotInstalled
 if TYPE_CHECKING:
     from milepost.pipeline.data_source import MilepostSource
     from milepost.pipeline.frames import history
-    from milepost.pipeline.spark_session import spark_session
+    from milepost.pipeline.start_spark import spark_session
 
 __all__ = ["MilepostSource", "history", "refuse_pooled", "require_spark", "spark_session"]
 
 _NEEDED = ("pyspark", "pyarrow", "adbc_driver_postgresql")
-_PLACES = {"MilepostSource": "data_source", "history": "frames", "spark_session": "spark"}
+_PLACES = {"MilepostSource": "data_source", "history": "frames", "spark_session": "start_spark"}
 
 
 def require_spark() -> None:

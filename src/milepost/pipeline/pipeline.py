@@ -116,7 +116,7 @@ class Pipeline(Follower):
 
     def _setup(self) -> Setup:
         from milepost.pipeline.run import Setup
-        from milepost.pipeline.spark_session import spark_session
+        from milepost.pipeline.start_spark import spark_session
 
         refuse_pooled(self.runtime.url)  # before Spark is started
         spark = spark_session(master=self.settings.master, config=self.settings.config)

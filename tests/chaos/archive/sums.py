@@ -13,7 +13,7 @@ from milepost import Milepost, Position, SparkSettings, Upsert
 from milepost.db import Connection
 from milepost.pipeline import admin
 from milepost.pipeline.pipeline import Pipeline
-from milepost.pipeline.spark_session import spark_session
+from milepost.pipeline.start_spark import spark_session
 from milepost.pipeline.versions import load_versions
 from tests.chaos.archive.instance import SPARK_STARTED
 

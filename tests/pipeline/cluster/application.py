@@ -21,7 +21,7 @@ from pyspark.sql import functions as f
 from milepost import Append, Milepost, RecordedMessage, Upsert
 from milepost.db import Connection
 from milepost.pipeline.spark.settings import SparkSettings, spark_settings
-from milepost.pipeline.spark_session import spark_session
+from milepost.pipeline.start_spark import spark_session
 from milepost.pipeline.write.staging import CHUNK_BYTES
 from tests.pipeline.cluster.driver import ANSWER
 from tests.pipeline.cluster.gate import Gate

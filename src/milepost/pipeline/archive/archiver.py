@@ -17,7 +17,7 @@ from milepost.pipeline.source import Planner, Range, SourceOptions, complete_con
 from milepost.pipeline.spark.connect import cores_of
 from milepost.pipeline.spark.jvm import driver_ended
 from milepost.pipeline.spark.settings import SparkSettings
-from milepost.pipeline.spark_session import spark_session
+from milepost.pipeline.start_spark import spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

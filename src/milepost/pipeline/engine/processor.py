@@ -29,7 +29,7 @@ class SparkProcessor(Processor):
         self._refuse_self_checkpointing()
         require_spark()
         from milepost.pipeline.engine.driver import RoundsSession
-        from milepost.pipeline.spark_session import spark_session
+        from milepost.pipeline.start_spark import spark_session
 
         spark = spark_session(master=self.settings.master, config=self.settings.config)
         make = partial(RoundsSession, spark=spark)

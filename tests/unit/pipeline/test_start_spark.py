@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from milepost.pipeline.spark_session import settings
+from milepost.pipeline.start_spark import settings
 
 
 def test_a_local_session_needs_no_host_name() -> None:
