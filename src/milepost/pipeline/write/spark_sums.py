@@ -1,7 +1,7 @@
 """Add up the rows of a key in Spark, over all tasks, before they reach Python and staging.
 
 Each task adds up its own rows, then a shuffle brings those of a key together: one row for each key
-is staged, however many tasks there are. Integers are added up as numbers that do not wrap around.
+is staged, however many tasks there are. Integers do not wrap around.
 """
 
 from __future__ import annotations
@@ -33,7 +33,11 @@ LEAST_READ_BY_SPARK = 20_000
 # Spark adds ten digits to those of a sum, enough for 10^10 rows. Decimals have 38 at most, and the
 # difference of two sums needs one more.
 _MOST_DIGITS = 27
-_BIGINT_SUMMED = "decimal(19,0)"
+# A decimal that holds sums of 64 bits is an object for each row. Two sums of 32 bits each are not.
+_HALF_BITS = 32
+_LOW_HALF = 2**_HALF_BITS - 1
+_WHOLE = pa.decimal128(20, 0)
+_HIGH, _LOW = "high", "low"
 _NUMERIC = re.compile(r"numeric\((\d+),(\d+)\)")
 _INTEGERS = {"smallint": pa.int16(), "integer": pa.int32(), "bigint": pa.int64()}
 _FLOATS = {"real": pa.float32(), "double precision": pa.float64()}
@@ -84,7 +88,9 @@ class SparkSums:
         it raises its own error, as if it had added up all rows.
         """
         *arrays, counts = table.columns
-        keys, sums = arrays[: len(self.key)], arrays[len(self.key) :]
+        keys = arrays[: len(self.key)]
+        parts = zip(self.add, arrays[len(self.key) :], strict=True)
+        sums = [one.joined(array) for one, array in parts]
         held = [one.held(array) for one, array in zip(self.add, sums, strict=True)]
         copied = self._named(keys, held)
         if any(first is not array for first, array in zip(held, sums, strict=True)):
@@ -118,10 +124,30 @@ class Sum:
         limit = Decimal((0, (9,) * digits, -scale))
         return cls(column.name, pa.decimal128(digits, scale), digits, limit)
 
+    @property
+    def is_split(self) -> bool:
+        return bool(self.arrow_type == pa.int64())
+
     def in_spark(self) -> SparkColumn:
-        """Integers of 32 bits are added up in 64, which 2^31 rows do not fill."""
+        """Integers of 32 bits are added up in 64, which 2^31 rows do not fill. Those of 64 bits are
+        added up by halves."""
         column = _column(self.name)
-        return f.sum(column.cast(_BIGINT_SUMMED) if self.arrow_type == pa.int64() else column)
+        if not self.is_split:
+            return f.sum(column)
+        whole = column.cast("bigint")  # also of what becomes one, and does not shift
+        high, low = f.shiftright(whole, _HALF_BITS), whole.bitwiseAND(f.lit(_LOW_HALF))
+        return f.struct(f.sum(high).alias(_HIGH), f.sum(low).alias(_LOW))
+
+    def joined(self, sums: Array) -> Array:
+        """The sums themselves, of the halves that `in_spark` has added up."""
+        if not self.is_split:
+            return sums
+        high, low = (pc.struct_field(sums, name) for name in (_HIGH, _LOW))
+        try:
+            return pc.add_checked(pc.multiply_checked(high, _LOW_HALF + 1), low)
+        except pa.ArrowInvalid:  # too large: as a number that the column cannot hold
+            shifted = pc.multiply(high.cast(_WHOLE), pa.scalar(Decimal(_LOW_HALF + 1)))
+            return pc.add(shifted, low.cast(_WHOLE))
 
     def held(self, sums: Array) -> Array:
         """As much of them as the column can hold: mostly the same array."""
