@@ -19,6 +19,7 @@ from milepost.archive import FileSize
 from milepost.archive.filing import Filing
 from milepost.db import one
 from milepost.queue import Policy, set_channel
+from milepost.runtime import Timing
 from milepost.sql import LogOrder
 from tests.connections import TEST, Gate, budget, documented, watching
 from tests.integration.archive.archiving import Running
@@ -36,6 +37,12 @@ SPARK = ("a pipeline's driver", "its executors", "a processor on Spark")  # see 
 @pytest.fixture
 def order() -> LogOrder:
     return "append"
+
+
+@pytest.fixture
+def timing() -> Timing:
+    """Workers soon report how many jobs they do."""
+    return Timing(report_seconds=0.05)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import pytest
 from milepost import FileStore, Message, Milepost
 from milepost.db import Connection
 from tests.integration.examples.running import Place
+from tests.integration.processors.segments.claiming import expire_all
 from tests.waiting import wait_until
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "self-checkpointing.md"
@@ -47,6 +48,7 @@ def test_the_first_program_is_complete(place: Place, mp: Milepost, conn: Connect
             wait_until(lambda: sum(saved(place).values()) > 0)  # it saves itself while it runs
         finally:
             process.kill()
+    expire_all(conn)
     append(mp, conn)
     place.said(f"{RUN} --until caught_up")
     assert saved(place) == Counter(COUNTS) + Counter(COUNTS)

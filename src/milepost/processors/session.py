@@ -30,7 +30,7 @@ from milepost.processors.set_aside.parking import refuse_pooled
 from milepost.processors.set_aside.retry import Retrying
 from milepost.processors.standby import Standby
 from milepost.processors.turn import Turns
-from milepost.runtime import EventLoop, Session, SessionOver
+from milepost.runtime import EventLoop, Session, SessionOver, waking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,6 +124,8 @@ class ProcessorSession(Session):
             else nullcontext()
         )
         self.watch = self._stack.enter_context(watching)
+        if self.watch is not None:
+            self._stack.enter_context(waking(self.stop, self.watch.wake))
         self.overseen = self._stack.enter_context(oversight.of(self.status, self.watch))
 
     def surroundings(self, on_retry: Callable[[Failure], None]) -> Surroundings:

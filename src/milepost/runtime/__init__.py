@@ -19,6 +19,7 @@ from milepost.runtime.lost_server import Backoff, Patience, ServerLost, is_serve
 from milepost.runtime.runtime import Runtime, Timing
 from milepost.runtime.session import Session, SessionOver, Stopping, Until
 from milepost.runtime.status import State, Status
+from milepost.runtime.stop import Stop, waking
 from milepost.runtime.supervise import Supervisor
 from milepost.runtime.waiting import holds_within
 from milepost.runtime.watcher import Watch
@@ -44,6 +45,7 @@ __all__ = [
     "SessionOver",
     "State",
     "Status",
+    "Stop",
     "Stopping",
     "Supervisor",
     "Timing",
@@ -53,4 +55,5 @@ __all__ = [
     "is_server_lost",
     "is_transient",
     "stopping_on_signals",
+    "waking",
 ]

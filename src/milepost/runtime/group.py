@@ -17,6 +17,7 @@ from milepost.errors import MilepostError, StopTimedOut
 from milepost.retry import Retry
 from milepost.runtime.lost_server import Backoff
 from milepost.runtime.session import Until
+from milepost.runtime.stop import Stop
 
 if TYPE_CHECKING:
     from milepost.sql import Activity
@@ -57,7 +58,7 @@ class Group:
 
     members: Sequence[Member]
     stop_seconds: float = 30.0
-    stop: threading.Event = field(default_factory=threading.Event)
+    stop: threading.Event = field(default_factory=Stop)
     is_fail_fast: bool = False
     restart: Retry = RESTART
     newest: Callable[[], object] = lambda: None  # changes when something is appended or put

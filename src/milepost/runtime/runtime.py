@@ -26,7 +26,7 @@ class Timing:
     """How often things are looked at. Tests pass shorter times."""
 
     orders_seconds: float = 2.0  # between two looks for what operators want
-    report_seconds: float = 5.0  # between two reports of an instance that works
+    report_seconds: float = 5.0  # between two reports of an instance or a worker
     advance_seconds: float = 1.0  # between two stores of a checkpoint that only passes the filter
     beat_seconds: float = 1.0  # between two extensions of claims, if claims are not shorter
     retry_seconds: float = 1.0  # that retries may keep new messages waiting

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from threading import Event
 
@@ -18,6 +17,7 @@ from milepost.db import Connection
 from milepost.errors import ArchiveFileMissing
 from milepost.processors import Conflict
 from milepost.runtime import Timing
+from tests import zygote
 from tests.integration.archive.archiving import (
     archive_all,
     archiver_of,
@@ -45,8 +45,8 @@ def place(tmp_path: Path) -> Path:
 
 
 def kill(url: str, moment: str) -> None:
-    done = subprocess.run([sys.executable, "-m", PROGRAM, url, moment], check=False, timeout=120)
-    assert done.returncode == -signal.SIGKILL
+    code, *said = zygote.run(["python", "-m", PROGRAM, url, moment], os.environ)
+    assert code == -signal.SIGKILL, said
 
 
 @pytest.mark.parametrize("moment", ["writing", "written"])

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.integration.cli import zygote
+from tests import zygote
 
 # What this machine says about databases must not reach the command under test.
 _FOREIGN = ("PG", "MILEPOST_")
@@ -43,7 +43,7 @@ class Cli:
     variables: dict[str, str] = field(default_factory=dict)
 
     def run(self, *arguments: str, stdin: str = "", timeout: float = 120) -> Result:
-        return Result(*zygote.run(arguments, self._environment(), stdin, timeout))
+        return Result(*zygote.run(["milepost", *arguments], self._environment(), stdin, timeout))
 
     def start(
         self,

@@ -25,8 +25,7 @@ def positions(conn: Connection) -> list[Position]:
     )
 
 
-WAYS: list[list[str]] = [
-    [],
+FILTERS: list[list[str]] = [
     ["--topic", "topic-1"],
     ["--type", "Paid", "--topic", "topic-0", "--topic", "topic-2"],
     ["--segment", "1/1"],
@@ -34,19 +33,22 @@ WAYS: list[list[str]] = [
 ]
 
 
-@pytest.mark.parametrize("way", WAYS)
 def test_read_prints_the_same_from_wherever_it_is(
-    cli: Cli, archive: Archive, positions: list[Position], way: list[str]
+    cli: Cli, archive: Archive, positions: list[Position]
 ) -> None:
+    """From each start, with each filter, and with both. Every combination of them is what the model
+    of the log tries (tests/integration/log/history)."""
     messages = [json.loads(line) for line in cli.run("read").stdout.splitlines()]
     starts = ["beginning", "end", str(positions[11]), messages[14]["recorded_at"]]
-    before = {start: cli.run("read", "--from", start, *way).stdout for start in starts}
-    assert before["beginning"]
+    ways = [["--from", start] for start in starts] + FILTERS
+    ways += [["--from", start, *way] for start, way in zip(starts[2:], FILTERS, strict=False)]
+    before = [cli.run("read", *way).stdout for way in ways]
+    assert all(printed for way, printed in zip(ways, before, strict=True) if "end" not in way)
     archive.move(positions[9])
     archive.move(positions[19])
-    for start in starts:
-        result = cli.run("read", "--from", start, *way)
-        assert (result.code, result.stdout) == (0, before[start])
+    for way, printed in zip(ways, before, strict=True):
+        result = cli.run("read", *way)
+        assert (way, result.code, result.stdout) == (way, 0, printed)
 
 
 def test_a_message_that_cannot_be_encoded_again_is_printed_as_it_is_stored(

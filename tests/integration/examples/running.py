@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-ROOT = Path(__file__).parents[3]
+from tests import zygote
+from tests.zygote import ROOT
+
 PATIENCE_SECONDS = 240.0  # on a busy machine, with Spark
 
 
@@ -25,24 +27,27 @@ class Place:
 
     def start(self, command: str, stdout: int | IO[str] = subprocess.PIPE) -> subprocess.Popen[str]:
         """`python examples/shop.py 20`, or `milepost run examples.shop:mp`."""
-        program, *arguments = command.split()
+        program, *arguments = self._words(command)
         words = ["-m", "milepost.cli"] if program == "milepost" else []
-        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         return subprocess.Popen(
-            [sys.executable, *words, *map(self._argument, arguments)],
+            [sys.executable, *words, *arguments],
             cwd=self.directory,
-            env={
-                **os.environ,
-                "MILEPOST_URL": self.url,
-                "PYTHONPATH": os.pathsep.join(paths),
-                "PYTHONUNBUFFERED": "1",
-            },
+            env=self._environment(),
             stdout=stdout,
             text=True,
         )
 
     def said(self, command: str) -> str:
         """What it prints; it must succeed."""
+        words = self._words(command)
+        code, output, errors = zygote.run(
+            words, self._environment(), timeout=PATIENCE_SECONDS, directory=self.directory
+        )
+        assert code == 0, (command, errors)
+        return output
+
+    def said_by_spark(self, command: str) -> str:
+        """The same of one that starts Spark, which warns."""
         with self.start(command) as process:
             return output_of(process)
 
@@ -58,9 +63,17 @@ class Place:
             finally:
                 process.kill()
 
-    @staticmethod
-    def _argument(word: str) -> str:
-        return str(ROOT / word) if word.startswith("examples/") else word
+    def _words(self, command: str) -> list[str]:
+        return [str(ROOT / w) if w.startswith("examples/") else w for w in command.split()]
+
+    def _environment(self) -> dict[str, str]:
+        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        return {
+            **os.environ,
+            "MILEPOST_URL": self.url,
+            "PYTHONPATH": os.pathsep.join(paths),
+            "PYTHONUNBUFFERED": "1",
+        }
 
 
 def output_of(process: subprocess.Popen[str]) -> str:

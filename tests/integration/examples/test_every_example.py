@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.integration.examples.running import ROOT
+from tests.zygote import ROOT
 
 HERE = Path(__file__).parent
 

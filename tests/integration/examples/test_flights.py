@@ -10,7 +10,7 @@ from tests.integration.examples.running import Place
 
 @pytest.mark.soak
 def test_every_number_of_the_pipelines_equals_that_of_pandas(place: Place) -> None:
-    output = place.said("python -m examples.flights --flights 3000")
+    output = place.said_by_spark("python -m examples.flights --flights 3000")
     assert "every number equals pandas'" in output
     assert (place.directory / "flights.png").read_bytes().startswith(b"\x89PNG")
     appended = len(list(Milepost(place.url).read(topics=["flights"])))

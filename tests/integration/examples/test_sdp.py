@@ -10,7 +10,7 @@ from tests.integration.examples.running import Place
 
 @pytest.mark.soak
 def test_large_orders_come_back_to_the_log_once(place: Place) -> None:
-    output = place.said("python -m examples.sdp")
+    output = place.said_by_spark("python -m examples.sdp")
     large = [
         message.data["number"] for message in Milepost(place.url).read(topics=["large-orders"])
     ]

@@ -8,14 +8,12 @@ locks can bring the horizon back below the last rows of earlier examples, so the
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias, TypeVar, assert_never
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -23,7 +21,6 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 from milepost import Message, Milepost, Position, append
@@ -37,10 +34,13 @@ from tests.chaos.log.sabotage import (
     MARKER_OUTLIVES_THE_SAVEPOINT,
     READ_TO_THE_NEWEST_ROW,
 )
+from tests.models import look_for_a_fault, run_model
 from tests.waiting import wait_until
 
 T = TypeVar("T")
 
+EXAMPLES = 40
+ROUNDS = 200
 SESSIONS = 4
 MOST = SESSIONS - 1
 LOWEST_FLOOR = MOST + 1  # so far a stranger's locks can push a floor below the last position drawn
@@ -402,21 +402,8 @@ def machine(mp: Milepost, order: LogOrder) -> Iterator[type[Interleavings]]:
         )
 
 
-def run(machine: type[Interleavings], max_examples: int, **options: Any) -> None:
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=max_examples,
-            stateful_step_count=40,
-            deadline=None,
-            suppress_health_check=[HealthCheck.too_slow],
-            **options,
-        ),
-    )
-
-
 def test_random_interleavings_agree_with_the_model(machine: type[Interleavings]) -> None:
-    run(machine, max_examples=int(os.environ.get("MILEPOST_MODEL_EXAMPLES", "40")))
+    run_model(machine, EXAMPLES)
 
 
 @pytest.mark.parametrize(
@@ -445,4 +432,4 @@ def test_the_model_finds_what_a_sabotaged_log_loses(
     if sabotage is MARKER_OUTLIVES_THE_SAVEPOINT:  # among all steps it would take a minute to find
         machine = type("SecondTries", (machine,), {"take": rule(step=second_tries)(do)})
     with pytest.raises(AssertionError, match=PASSED_UNSEEN):
-        run(machine, max_examples=1000, phases=[Phase.generate], database=None)
+        look_for_a_fault(machine, ROUNDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -49,8 +50,10 @@ def put(mp: Milepost, conn: Connection) -> Put:
 
 @pytest.fixture
 def timing(request: pytest.FixtureRequest) -> Timing:
-    """With `quick_orders`, operators are heard far sooner than after two seconds."""
-    return Timing(orders_seconds=0.05) if "quick_orders" in request.fixturenames else Timing()
+    """Instances share segments sooner than after a second. With `quick_orders`, operators are heard
+    far sooner than after two."""
+    soon = Timing(beat_seconds=0.1)
+    return replace(soon, orders_seconds=0.05) if "quick_orders" in request.fixturenames else soon
 
 
 @pytest.fixture

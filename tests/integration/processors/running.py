@@ -11,6 +11,7 @@ from milepost.db import Connection
 from milepost.processors import Processor
 from milepost.processors.runner import Runner
 from milepost.records import Position, RecordedMessage
+from milepost.runtime import Stop
 from tests.waiting import wait_until
 
 PATIENCE_SECONDS = 30.0
@@ -21,7 +22,7 @@ class Instance:
     """A running instance. `error` is what ended it, if anything did."""
 
     processor: Processor
-    stop: Event = field(default_factory=Event)
+    stop: Event = field(default_factory=Stop)
     error: BaseException | None = None
     _runner: Runner = field(init=False)
     _thread: Thread = field(init=False)

@@ -12,10 +12,17 @@ from milepost import Milepost, Position, RecordedMessage, Retry
 from milepost.checkpoints import CheckpointKey, PostgresCheckpointStore
 from milepost.db import Connection
 from milepost.errors import HandlerFailed, StopTimedOut
+from milepost.processors import Processor, session
+from milepost.processors.segments import session as segments_session
 from milepost.runtime import Group
 from tests.integration.processors import application, sessions
 from tests.integration.processors.conftest import Put
-from tests.integration.processors.running import PATIENCE_SECONDS, Effects, leave_all, running
+from tests.integration.processors.running import (
+    PATIENCE_SECONDS,
+    Effects,
+    Instance,
+    leave_all,
+)
 from tests.waiting import wait_until
 
 
@@ -72,15 +79,41 @@ def test_a_signal_ends_a_processor_that_has_nothing_to_do(url: str, conn: Connec
         assert process.wait(PATIENCE_SECONDS) == 0, process.communicate()
 
 
-def test_a_stop_is_noticed_however_seldom_a_processor_polls(mp: Milepost, conn: Connection) -> None:
-    @mp.processor("patient", poll_seconds=3600)
+def patient(mp: Milepost, segments: int | None) -> Processor:
+    @mp.processor("patient", poll_seconds=3600, segments=segments)
     def keep(messages: list[RecordedMessage], tx: Connection) -> None:
         raise AssertionError("there are no messages")
 
-    with running(keep) as (instance,):
-        wait_until(lambda: state(conn) == ("running",))
-        instance.stop.set()
-        assert instance.ends() is None
+    return keep
+
+
+with_and_without_segments = pytest.mark.parametrize("segments", [None, 2])
+
+
+@with_and_without_segments
+def test_a_stop_is_noticed_however_seldom_a_processor_polls(
+    mp: Milepost, conn: Connection, segments: int | None
+) -> None:
+    """Also an event of a program's own."""
+    instance = Instance(patient(mp, segments), stop=threading.Event())
+    wait_until(lambda: state(conn) == ("running",))
+    instance.stop.set()
+    assert instance.ends() is None
+
+
+@with_and_without_segments
+def test_a_stop_of_a_group_wakes_a_processor_that_rests(
+    mp: Milepost, conn: Connection, monkeypatch: pytest.MonkeyPatch, segments: int | None
+) -> None:
+    for module in (session, segments_session):
+        monkeypatch.setattr(module, "STOP_SECONDS", 3600.0)
+    group = Group([patient(mp, segments)])
+    thread = threading.Thread(target=group.run, daemon=True)
+    thread.start()
+    wait_until(lambda: state(conn) == ("running",))
+    group.stop.set()
+    thread.join(PATIENCE_SECONDS)
+    assert not thread.is_alive()
 
 
 def test_the_limit_is_one_for_all_processors_of_a_process(mp: Milepost, put: Put) -> None:

@@ -1,12 +1,14 @@
 """A worker whose clock is wrong: `python -m tests.integration.queue.skewed HOURS`.
 
 Every reading of this process's wall clock is off by so many hours. It puts a job with a delay,
-keeps a schedule, and works until it has done both.
+keeps a schedule, and works until it has done both, at the same time. Its jobs are its own.
 """
 
 from __future__ import annotations
 
 import datetime
+import os
+import signal
 import sys
 import time
 
@@ -32,20 +34,25 @@ def main() -> None:
     from milepost import Job, Milepost, Repeat, TakenJob, put
 
     mp = Milepost()
+    channel, late, tick = (f"{word}{sys.argv[1]}" for word in ("skewed", "late", "tick"))
+    begun: set[str] = set()
     done: set[str] = set()
 
-    @mp.worker("skewed", lock=LOCK_SECONDS, poll_seconds=0.2)
+    @mp.worker(channel, lock=LOCK_SECONDS, poll_seconds=0.2)
     def work(job: TakenJob) -> None:
+        if job.content in begun:  # a later tick
+            return
+        begun.add(job.content)
         # Longer than the lock: only heartbeats keep it.
         time.sleep(LOCK_SECONDS + 1)
         done.add(job.content)
+        if done == {late, tick}:
+            os.kill(os.getpid(), signal.SIGTERM)
 
-    mp.schedule("ticks", Repeat(datetime.timedelta(seconds=1)), Job("skewed", "tick"))
+    mp.schedule(tick, Repeat(datetime.timedelta(seconds=1)), Job(channel, tick))
     with mp.connect() as conn:
-        put(conn, Job("skewed", "late", run_at=datetime.timedelta(seconds=1)))
-    while done < {"late", "tick"}:
-        mp.run(until="drained")
-        time.sleep(0.1)
+        put(conn, Job(channel, late, run_at=datetime.timedelta(seconds=1)))
+    mp.run()
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-
-import pytest
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 from milepost.db import Connection
 
@@ -47,19 +47,24 @@ def count(conn: Connection, query: str) -> int:
     return int(row[0])
 
 
-@pytest.mark.parametrize("hours", ["-5", "5"])
-def test_a_client_whose_clock_is_hours_off_keeps_to_the_servers(
-    url: str, conn: Connection, hours: str
-) -> None:
+def test_clients_whose_clocks_are_hours_off_keep_to_the_servers(url: str, conn: Connection) -> None:
+    """One is before it and one is behind it, each with jobs of its own."""
     conn.execute(WATCH.encode())
-    result = subprocess.run(
-        [sys.executable, "-m", "tests.integration.queue.skewed", hours],
-        env=os.environ | {"MILEPOST_URL": url},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    assert count(conn, TAKEN) == 2
+    with ExitStack() as stack:
+        clients = [stack.enter_context(skewed(url, hours)) for hours in ("-5", "5")]
+        for client in clients:
+            _, errors = client.communicate(timeout=PATIENCE_SECONDS)
+            assert client.returncode == 0, errors
+    assert count(conn, TAKEN) == 4
     assert [count(conn, query) for query in (EARLY, ODD_LOCKS, ODD_TIMES, LOST)] == [0, 0, 0, 0]
+
+
+@contextmanager
+def skewed(url: str, hours: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "tests.integration.queue.skewed", hours]
+    environment = os.environ | {"MILEPOST_URL": url}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as client:
+        try:
+            yield client
+        finally:
+            client.kill()

@@ -11,7 +11,7 @@ import pytest
 from milepost import Cancel, Defer, Job, Milepost, Rate, Repeat, TakenJob
 from milepost.db import Connection
 from milepost.errors import ChannelFull, JobFailed
-from milepost.queue.worker import rates
+from milepost.runtime import Timing
 from milepost.sql import LogOrder
 from tests.integration.queue.schedules.previous_release import (
     make_old_due,
@@ -193,10 +193,10 @@ def test_a_worker_keeps_the_limits_of_families(
 
 
 def test_a_worker_beats_reports_its_rate_and_recovers_what_others_lost(
-    roles: Roles, mp: Milepost, conn: Connection, monkeypatch: pytest.MonkeyPatch
+    roles: Roles, mp: Milepost, conn: Connection
 ) -> None:
-    monkeypatch.setattr(rates, "REPORT_SECONDS", 0.05)
-    worker, gate = Milepost(roles.make("work")), threading.Event()
+    worker = Milepost(roles.make("work"), timing=Timing(report_seconds=0.05))
+    gate = threading.Event()
 
     @worker.worker("slow", lock=2.0)
     def work(job: TakenJob) -> None:

@@ -21,7 +21,7 @@ from milepost.queue.worker.idle import Look, Pause, is_drained
 from milepost.queue.worker.settle import Settler
 from milepost.queue.worker.shared import TAKING, Shared
 from milepost.queue.worker.take import Taker
-from milepost.runtime import Stopping, is_transient
+from milepost.runtime import Stopping, is_transient, waking
 
 if TYPE_CHECKING:
     from threading import Event
@@ -78,6 +78,7 @@ class Runner:
             is_direct = not db.leads_to_pgbouncer(self._shared.runtime.url)
             if until == "stopped" and self._options.listen and is_direct:
                 self._open_watch()
+            stack.enter_context(waking(self._shared.stop, self._bell.ring))
             try:
                 self._take_all(until)
             except Stopping:

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from milepost.db import Connection
     from milepost.records import TakenJob
 
-REPORT_SECONDS = 5.0
 # With more channels than that, the slower ones are left out.
 MOST_CHANNELS = 1000
 
 
 @dataclass(slots=True)
 class Rates:
+    report_seconds: float
     owner: str = field(default_factory=owner_name)
     _done: Counter[str] = field(default_factory=Counter, init=False)
     _reported: set[str] = field(default_factory=set, init=False)
@@ -35,7 +35,7 @@ class Rates:
             self._done.update(channels)
 
     def is_due(self) -> bool:
-        return time.monotonic() - self._since >= REPORT_SECONDS
+        return time.monotonic() - self._since >= self.report_seconds
 
     def report(self, conn: Connection, schema: str) -> None:
         """A channel in which nothing is done any more is reported once, with 0."""

@@ -31,12 +31,13 @@ class Shared:
     over: Event = field(default_factory=Event)
     bell: Bell = field(default_factory=Bell)
     buffer: Buffer = field(default_factory=Buffer)
-    rates: Rates = field(default_factory=Rates)
+    rates: Rates = field(init=False)
     failure: BaseException | None = None
     # How many handlers there are. Not computed at every look: it is found in their signatures.
     concurrency: int = field(init=False)
 
     def __post_init__(self) -> None:
+        self.rates = Rates(self.runtime.timing.report_seconds)
         self.concurrency = self._concurrency()
 
     @property

@@ -1,15 +1,12 @@
 """Any sequence of appends, archivings, removals, compactions and reads: readers see what the model
-has. The same sequences every time; MILEPOST_MODEL_EXAMPLES=2000 tries so many others."""
+has."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
-from hypothesis.stateful import run_state_machine_as_test
 
 from milepost import Milepost
 from milepost.db import Connection
@@ -20,9 +17,10 @@ from milepost.log.history.cold import Stretch, forget_files
 from milepost.log.history.rows import Rows
 from tests.archiving import Archive
 from tests.integration.log.history.machine import Log
+from tests.models import look_for_a_fault, run_model
 
-GIVEN = os.environ.get("MILEPOST_MODEL_EXAMPLES")
-EXAMPLES = int(GIVEN or 50)
+EXAMPLES = 50
+ROUNDS = 50
 
 
 @pytest.fixture
@@ -33,24 +31,8 @@ def machine(mp: Milepost, conn: Connection, archive: Archive) -> Iterator[type[L
     forget_files()
 
 
-def run_model(machine: type[Log], examples: int, phases: tuple[Phase, ...]) -> None:
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=40,
-            deadline=None,
-            derandomize=GIVEN is None,
-            database=None,
-            report_multiple_bugs=False,
-            phases=phases,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
-
-
 def test_readers_see_what_the_model_has(machine: type[Log]) -> None:
-    run_model(machine, EXAMPLES, (Phase.explicit, Phase.generate, Phase.shrink))
+    run_model(machine, EXAMPLES)
 
 
 def _forgets_the_next_group(stretch: Stretch, after: Any, up_to: Any, count: int) -> Any:
@@ -86,4 +68,4 @@ def test_the_model_notices_a_reader_that_is_broken(
     owner, name, broken = SABOTAGE[guard]
     monkeypatch.setattr(owner, name, broken)
     with pytest.raises((AssertionError, MilepostError, ValueError)):
-        run_model(machine, 300, (Phase.generate,))
+        look_for_a_fault(machine, ROUNDS)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from milepost.db import Connection
+from tests import zygote
 from tests.integration.processors.conftest import Put
-from tests.integration.processors.segments.claiming import expire
+from tests.integration.processors.segments.claiming import expire_all
+from tests.integration.processors.self_checkpointing import application
 from tests.integration.processors.self_checkpointing.application import (
     BATCH_SIZE,
     EVERY,
@@ -19,25 +18,17 @@ from tests.integration.processors.self_checkpointing.application import (
     TABLE,
 )
 from tests.integration.processors.self_checkpointing.conftest import Stored
-
-ROOT = Path(__file__).parents[4]
+from tests.zygote import Process
 
 
 @contextmanager
-def started(url: str, stall_at: int) -> Iterator[subprocess.Popen[str]]:
-    module = "tests.integration.processors.self_checkpointing.application"
-    process = subprocess.Popen(
-        [sys.executable, "-m", module, url, str(stall_at)],
-        cwd=ROOT, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    with process:
-        try:
-            yield process
-        finally:
-            process.kill()
+def started(url: str, stall_at: int) -> Iterator[Process]:
+    command = ["python", "-m", application.__name__, url, str(stall_at)]
+    with zygote.started(command, has_output=True) as process:
+        yield process
 
 
-def lines_until(process: subprocess.Popen[str], last: str) -> list[str]:
+def lines_until(process: Process, last: str) -> list[str]:
     assert process.stdout is not None
     said: list[str] = []
     for line in process.stdout:
@@ -47,13 +38,10 @@ def lines_until(process: subprocess.Popen[str], last: str) -> list[str]:
     raise AssertionError(f"ended with {process.wait()} after {said}")
 
 
-def kill(process: subprocess.Popen[str], conn: Connection) -> None:
-    """With nobody left to extend it, its claim expires; not waited for, so that it may be one that
-    no slow machine loses."""
+def kill(process: Process, conn: Connection) -> None:
     process.send_signal(signal.SIGKILL)
     process.wait()
-    for (owner,) in conn.execute("select owner from milepost.instances").fetchall():
-        expire(conn, owner)
+    expire_all(conn)
 
 
 def test_what_was_in_memory_when_it_was_killed_comes_again(

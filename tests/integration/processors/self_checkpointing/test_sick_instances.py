@@ -26,6 +26,7 @@ from tests.waiting import wait_until
 SEGMENTS, MESSAGES = 4, 20
 TIMEOUT_SECONDS = 0.3
 ENDLESS = Retry(limit=10_000)
+QUICK = Timing(beat_seconds=0.02)  # with which the limit comes soon
 
 
 class Sick(Eager):
@@ -90,14 +91,14 @@ def _last(segment: int, model: Model) -> Position:
 @in_a_callback
 @failing_or_hanging
 def test_after_a_limit_it_takes_part_no_more(
-    url: str, timing: Timing, conn: Connection, put: Put, gate: threading.Event, callback: str,
+    url: str, conn: Connection, put: Put, gate: threading.Event, callback: str,
     is_hanging: bool,
 ) -> None:  # fmt: skip
     sick, healthy = Sick(callback, gate if is_hanging else None), Eager()
     positions = put(MESSAGES, keys=MESSAGES)
-    bad = Instance(processor(url, timing, sick))
+    bad = Instance(processor(url, QUICK, sick))
     sick.wait_for_call("claimed", SEGMENTS)
-    with running(processor(url, timing, healthy)) as (good,):
+    with running(processor(url, QUICK, healthy)) as (good,):
 
         def has_ended() -> bool:
             positions.extend(put(MESSAGES, keys=MESSAGES))  # what it is asked to make durable
@@ -165,14 +166,12 @@ def _claims(model: Model, segment: int) -> int:
     return sum(c.segment.id == segment for c in list(model.calls) if c.name == "claimed")
 
 
-def test_the_error_is_shown(
-    url: str, timing: Timing, conn: Connection, put: Put, gate: threading.Event
-) -> None:
+def test_the_error_is_shown(url: str, conn: Connection, put: Put, gate: threading.Event) -> None:
     """Also of an instance that has never handled anything, beside one that works."""
     sick, healthy = Sick("claimed", gate), Eager()
-    with running(processor(url, timing, healthy)) as (good,):
+    with running(processor(url, QUICK, healthy)) as (good,):
         wait_until(lambda: shares(conn) == {good.owner: SEGMENTS})
-        bad = Instance(processor(url, timing, sick))
+        bad = Instance(processor(url, QUICK, sick))
         wait_until(lambda: "did not answer within 0.3 s" in str(_error(conn)))
         error = bad.ends()
         assert isinstance(error, SegmentsGivenBack)

@@ -26,7 +26,7 @@ from tests.waiting import wait_until
 pytestmark = [
     pytest.mark.usefixtures("quick_orders"),
 ]
-IN_VAIN = 5.0  # seconds that are waited for what never comes
+IN_VAIN = 2.0  # seconds that are waited for what never comes
 Handle = Callable[..., None]
 
 

@@ -1,10 +1,9 @@
-"""Schedulers in processes of their own, which are killed, frozen and cut off while they tick."""
+"""Schedulers in processes of their own, which are killed, frozen and cut off while they tick. One
+is `python -m tests.integration.queue.schedules.fleet URL`."""
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,20 +11,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal, TypeAlias
 
+from milepost import Job, Milepost, Repeat
 from milepost.db import Connection
 from tests.integration.queue.schedules.scheduling import column, next_at, put_jobs
 from tests.waiting import wait_until
+from tests.zygote import Process, start
 
 Harm: TypeAlias = Literal["kill", "freeze", "cut off"]
 EVERY = timedelta(seconds=0.25)
-PROGRAM = """
-import sys
-from datetime import timedelta
-from milepost import Job, Milepost, Repeat
-mp = Milepost(sys.argv[1])
-mp.schedule("often", Repeat(timedelta(seconds=0.25)), Job("reports"))
-mp.run()
-"""
 SESSIONS = """
 select pid from pg_stat_activity
 where application_name = 'milepost schedules' and datname = current_database()
@@ -45,11 +38,11 @@ class Fleet:
     conn: Connection
     size: int
     harms: int = 0
-    _programs: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _programs: list[Process] = field(default_factory=list)
 
     def start(self) -> None:
         while len(self._programs) < self.size:
-            self._programs.append(subprocess.Popen([sys.executable, "-c", PROGRAM, self.url]))
+            self._programs.append(start(["python", "-m", __name__, self.url]))
         wait_until(lambda: len(self._sessions()) == self.size)
 
     def harm(self, harm: Harm) -> None:
@@ -58,11 +51,11 @@ class Fleet:
         if harm == "cut off":
             self.conn.execute("select pg_terminate_backend(%s)", [self._sessions()[0]])
         else:
-            os.kill(victim.pid, signal.SIGKILL if harm == "kill" else signal.SIGSTOP)
+            victim.send_signal(signal.SIGKILL if harm == "kill" else signal.SIGSTOP)
         self.wait_for_ticks(4)
         if harm == "freeze":
-            os.kill(victim.pid, signal.SIGCONT)
-        end(victim)
+            victim.send_signal(signal.SIGCONT)
+        victim.end()
         self.harms += 1
         self.start()
 
@@ -82,7 +75,7 @@ class Fleet:
 
     def close(self) -> None:
         for program in self._programs:
-            end(program)
+            program.end()
 
     def _sessions(self) -> list[int]:
         return [pid for (pid,) in self.conn.execute(SESSIONS)]
@@ -98,6 +91,11 @@ def fleet_of(size: int, url: str, conn: Connection) -> Iterator[Fleet]:
         fleet.close()
 
 
-def end(program: subprocess.Popen[bytes]) -> None:
-    program.kill()
-    program.wait()
+def main(url: str) -> None:
+    mp = Milepost(url)
+    mp.schedule("often", Repeat(EVERY), Job("reports"))
+    mp.run()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -8,7 +8,6 @@ what it does: `{"sleep": seconds}`, `{"hang": true}` or `{"exit": seconds}`.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -16,20 +15,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from milepost import Milepost, TakenJob
+from tests.zygote import Process, started
 
 
 @contextmanager
-def crashing(
-    url: str, history: Path, concurrency: int, lock: float
-) -> Iterator[subprocess.Popen[bytes]]:
+def crashing(url: str, history: Path, concurrency: int, lock: float) -> Iterator[Process]:
     """Killed at the end of the block, if it still runs."""
-    command = [sys.executable, "-m", __name__, url, str(history), str(concurrency), str(lock)]
-    process = subprocess.Popen(command)
-    try:
+    command = ["python", "-m", __name__, url, str(history), str(concurrency), str(lock)]
+    with started(command) as process:
         yield process
-    finally:
-        process.kill()
-        process.wait()
 
 
 def events(history: Path, event: str) -> list[int]:

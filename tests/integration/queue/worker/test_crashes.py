@@ -3,7 +3,6 @@ alone. With real processes."""
 
 from __future__ import annotations
 
-import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -14,8 +13,10 @@ from milepost.db import Connection, one
 from tests.integration.queue.worker.crashing import crashing, events
 from tests.integration.queue.worker.working import statuses
 from tests.waiting import wait_until
+from tests.zygote import Process
 
 LONG_LOCK = 60.0
+SHORT_LOCK = 3.0  # with which the server learns within half a second what has begun
 QUICK = 200  # so many that the worker takes ahead
 HELD = "select count(*) from milepost.jobs where status = 'running'"
 
@@ -72,7 +73,7 @@ def test_an_attempt_that_was_only_held_ahead_is_no_failure(
     assert Counter(failures(conn).values()) == {("ready", 1): 4, ("ready", 0): 96}
 
 
-def has_ended(process: subprocess.Popen[bytes]) -> bool:
+def has_ended(process: Process) -> bool:
     return process.poll() is not None
 
 
@@ -98,13 +99,14 @@ def test_a_job_that_kills_its_worker_takes_no_other_with_it(
     poison: dict[str, float],
 ) -> None:
     history, crashes = tmp_path / "history", 0
-    contents = [innocent] * 5 + [poison] + [innocent] * 4
+    contents = [innocent] * 2 + [poison] + [innocent] * 2
     ids = mp.put(conn, *(Job("c", content, max_attempts=max_attempts) for content in contents))
-    while failures(conn) != {ids[5]: ("dead", max_attempts)}:
-        with crashing(url, history, 10, 3.0) as process:
+    while failures(conn) != {ids[2]: ("dead", max_attempts)}:
+        with crashing(url, history, len(ids), SHORT_LOCK) as process:
             wait_until(lambda: has_ended(process) or is_over(conn))
             crashes += has_ended(process)
+        recover(conn)
         assert crashes <= max_attempts + 2
     assert crashes <= max_attempts + 2
-    assert failures(conn) == {ids[5]: ("dead", max_attempts)}
-    assert sorted(set(events(history, "end"))) == sorted(set(ids) - {ids[5]})
+    assert failures(conn) == {ids[2]: ("dead", max_attempts)}
+    assert sorted(set(events(history, "end"))) == sorted(set(ids) - {ids[2]})

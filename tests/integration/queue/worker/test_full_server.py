@@ -60,7 +60,7 @@ def test_the_worker_s_own_connections_come_first(small_server: EmbeddedServer) -
     mp = Milepost(url)
     begun, is_free = threading.Event(), threading.Event()
 
-    @mp.worker("emails", concurrency=1, lock=LOCK_SECONDS)
+    @mp.worker("emails", concurrency=1, lock=LOCK_SECONDS / 3)
     def send(job: TakenJob, tx: Connection) -> None:
         begun.set()
         assert is_free.wait(PATIENCE_SECONDS)

@@ -10,6 +10,7 @@ import pytest
 
 from milepost import Cancel, Defer, Job, Milepost, Retry, TakenJob, Yield
 from milepost.db import Connection, one
+from milepost.queue.worker import loop
 from tests.integration.queue.worker.working import (
     PATIENCE_SECONDS,
     expire_locks,
@@ -210,6 +211,24 @@ def test_a_handler_learns_that_its_job_is_cancelled(mp: Milepost, conn: Connecti
         )
         assert seen.wait(PATIENCE_SECONDS)
         wait_until(lambda: is_empty(conn))
+
+
+def test_a_stop_of_a_group_wakes_a_worker_that_rests(
+    mp: Milepost, conn: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "STOP_SECONDS", 3600.0)
+    done = threading.Event()
+
+    @mp.worker("seldom", poll_seconds=3600)
+    def work(job: TakenJob) -> None:
+        done.set()
+
+    with working(work) as (running,):
+        mp.put(conn, Job("seldom"))
+        assert done.wait(PATIENCE_SECONDS)
+        wait_until(lambda: is_empty(conn))
+        running.stop.set()
+        assert running.ends() is None
 
 
 def test_heartbeats_keep_the_lock_of_a_slow_job(mp: Milepost, conn: Connection) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Event, Thread
+from threading import Thread
 from typing import Any
 
 from milepost.db import Connection
-from milepost.runtime import Member
+from milepost.runtime import Member, Stop
 
 PATIENCE_SECONDS = 30.0
 
@@ -17,7 +17,7 @@ class Working:
     """A running worker. `error` is what ended it, if anything did."""
 
     def __init__(self, worker: Member) -> None:
-        self.stop = Event()
+        self.stop = Stop()
         self.error: BaseException | None = None
         self._worker = worker
         self._thread = Thread(target=self._run, name="worker", daemon=True)
