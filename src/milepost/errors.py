@@ -1382,6 +1382,26 @@ class InvalidRows(WithFacts):
         return "The DataFrame" if self.column is None else f"The column {self.column!r}"
 
 
+class ServerLostInWrite(WithFacts):
+    """A write with `format("milepost")` lost its server, and waited in vain."""
+
+    seconds: int
+    cause: str
+    is_in_doubt: bool
+    template = """The server was lost during a write with format("milepost"), and was not back
+        within {seconds} s ({cause}). {_state} To wait longer, set the option retrySeconds."""
+
+    @property
+    def _state(self) -> str:
+        if self.is_in_doubt:
+            return (
+                "It is not known whether the rows are in the log: perhaps only the answer was "
+                "lost. A streaming query that is started again finds out. Before you repeat a "
+                "batch write, look into the log."
+            )
+        return "Nothing of this batch is in the log. Start the job again."
+
+
 class OldSparkDirectory(MilepostError):
     """A streaming query wants to write a batch that is older than what it has written."""
 

@@ -1,4 +1,4 @@
-"""A process that is killed at the end, with all that it has started."""
+"""Processes that are killed, with all that they have started."""
 
 from __future__ import annotations
 
@@ -13,24 +13,33 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-@contextmanager
-def killed_at_the_end(
-    words: Sequence[str], variables: Mapping[str, str]
-) -> Iterator[subprocess.Popen[bytes]]:
-    """`python -m` these words, in a session of its own, so that its Java can be killed with it."""
-    process = subprocess.Popen(
+def start(words: Sequence[str], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """`python -m` these words, in a session of its own, so that its Java can be killed with it. It
+    may wait for its standard input."""
+    return subprocess.Popen(
         [sys.executable, "-m", *words],
         cwd=ROOT,
         env=os.environ | variables,
+        stdin=subprocess.PIPE,
         start_new_session=True,
     )
+
+
+@contextmanager
+def killed_at_the_end(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
     try:
         yield process
     finally:
-        kill_all(process)
+        kill(process)
 
 
-def kill_all(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError):  # where all of it has ended
-        os.killpg(process.pid, signal.SIGKILL)
+def kill(process: subprocess.Popen[bytes], *, is_alone: bool = False) -> None:
+    """Alone: its Java notices a moment later, and its tasks may still write."""
+    if is_alone:
+        process.kill()
+    else:
+        with suppress(ProcessLookupError):  # where all of it has ended
+            os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    if process.stdin is not None:
+        process.stdin.close()

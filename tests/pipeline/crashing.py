@@ -34,13 +34,18 @@ def locked(url: str, table: str) -> Iterator[None]:
     """Nobody else writes to the table in this block, or until the server dies."""
     conn = psycopg.connect(url)
     try:
-        conn.execute(sql.SQL("lock table {} in exclusive mode").format(sql.Identifier(table)))
+        name = sql.Identifier(*table.split("."))
+        conn.execute(sql.SQL("lock table {} in exclusive mode").format(name))
         yield
     finally:
         conn.close()
 
 
 def wait_for_merge(url: str, application: str) -> None:
-    """Until somebody waits for the table who has moved the checkpoint in the same transaction."""
+    wait_until(lambda: is_merging(url, application))
+
+
+def is_merging(url: str, application: str) -> bool:
+    """Whether somebody waits for the table who has moved the checkpoint in the same transaction."""
     with psycopg.connect(url, autocommit=True) as conn:
-        wait_until(lambda: conn.execute(WAITING, [application]).fetchone())
+        return conn.execute(WAITING, [application]).fetchone() is not None

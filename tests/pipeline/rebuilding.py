@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from milepost import Milepost, Upsert
+from milepost.db import Connection
 from milepost.pipeline.pipeline import Pipeline
 from milepost.pipeline.rebuild import Progress, Rebuild
-from tests.pipeline.running import per_customer, rows, setup_of
+from tests.pipeline.running import expected_per_customer, per_customer, rows, setup_of
 
 CUSTOMERS = "select customer, total, orders from customers order by customer"
 BY_CUSTOMER = Upsert("customers", key=["customer"], add=["total", "orders"])
@@ -68,3 +75,45 @@ def tables(mp: Milepost) -> list[str]:
         "select relname from pg_class where relname ~ '^customers__v' and relkind = 'r' order by 1",
     )
     return [str(name) for (name,) in found]
+
+
+@dataclass
+class Onlooker:
+    """Looks at a target of customers: it shows a prefix of the log, and never an earlier one than
+    before."""
+
+    mp: Milepost
+    query: str = CUSTOMERS
+    seen: list[int] = field(default_factory=list)  # how many orders, each time
+    wrong: list[object] = field(default_factory=list)
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> None:
+        with self.mp.connect() as conn:
+            while not self.stop.wait(0.02):
+                self.look(conn)
+
+    def look(self, conn: Connection) -> None:
+        found = conn.execute(self.query.encode()).fetchall()
+        count = sum(row[2] for row in found)
+        if found != expected_per_customer(count) or count < max(self.seen[-1:], default=0):
+            self.wrong.append((count, found))
+        self.seen.append(count)
+
+
+class Worker(Protocol):
+    stop: threading.Event
+
+    def run(self) -> None:
+        """Until it is stopped."""
+
+
+@contextmanager
+def in_thread(worker: Worker) -> Iterator[None]:
+    thread = threading.Thread(target=worker.run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        worker.stop.set()
+        thread.join(30)

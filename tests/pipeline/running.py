@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -115,3 +116,12 @@ def expected_per_customer(count: int) -> list[tuple[object, ...]]:
     """What `per_customer` comes to after the orders 0 to count - 1."""
     numbers = {f"c{c}": range(c, count, 10) for c in range(10)}
     return [(name, sum(totals), len(totals)) for name, totals in numbers.items() if totals]
+
+
+def forget_last_commit(directory: Path) -> None:
+    """Of a streaming query: as if its driver was killed after our transaction, before Spark noted
+    that the batch has ended."""
+    commits = directory / "commits"
+    last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
+    (commits / str(last)).unlink()
+    (commits / f".{last}.crc").unlink(missing_ok=True)

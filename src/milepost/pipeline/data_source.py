@@ -59,6 +59,7 @@ class MilepostSource(DataSource):
             raise InvalidOption("endingPosition", "is for batch reads: a stream has no end.")
         return StreamReader(replace(parsed, columns=requested_columns(schema)))
 
+    @plainly
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         # Not imported above: readers, which start for each stream, would wait for it.
         from milepost.pipeline.sink import BatchWriter, parse_sink_options, refuse_overwrite
@@ -66,6 +67,7 @@ class MilepostSource(DataSource):
         refuse_overwrite(overwrite, 'mode("append")')
         return BatchWriter(parse_sink_options(self.options, os.environ), schema).begin()
 
+    @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
         from milepost.pipeline.sink import StreamWriter, parse_sink_options, refuse_overwrite
 

@@ -1,16 +1,13 @@
-"""Drivers of pipelines in processes of their own, and orders that are appended meanwhile."""
+"""Processes that run pipelines and are killed, and orders that are appended meanwhile."""
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,91 +15,79 @@ from psycopg import sql
 
 from milepost import Milepost
 from milepost.db import one
+from tests.chaos import killing
 from tests.chaos.options import SECONDS
-from tests.chaos.pipelines.names import ROOT
+from tests.pipeline.rebuilding import in_thread
 from tests.pipeline.running import place, rows
 from tests.waiting import wait_until
 
 FEWEST_KILLS = 2  # however slow the machine
 LAST_SECONDS = 600.0
-START_SECONDS = 300.0  # for a Spark on a busy machine
+START_SECONDS = 300.0  # for two Sparks on a busy machine
 MOST_BEHIND = 2_000  # messages: a writer without a limit would leave more than Spark can catch up
 INSTANCE = "tests.chaos.pipelines.instance"
 
 
 @dataclass
 class Orders:
-    """Appends orders 0, 1, 2 ... in transactions of random sizes, in a thread of its own. Each of
-    them `times` times; waits while more than MOST_BEHIND are not written yet."""
+    """Appends orders 0, 1, 2 ... in transactions of random sizes, each of them `times` times. Waits
+    while it has appended enough."""
 
     mp: Milepost
     rng: random.Random
-    written: Callable[[], int]
+    is_enough: Callable[[int], bool]
     times: int = 1
+    longest_pause: float = 0.1
     count: int = 0
     stop: threading.Event = field(default_factory=threading.Event)
 
-    def write(self) -> None:
-        while not self.stop.wait(self.rng.uniform(0, 0.1)):
-            if self.count - self.written() < MOST_BEHIND:
-                size = self.rng.randint(1, 60)
-                for _ in range(self.times):
-                    place(self.mp, self.count, size)
-                self.count += size
+    def run(self) -> None:
+        while not self.stop.wait(self.rng.uniform(0, self.longest_pause)):
+            if not self.is_enough(self.count):
+                self.append(self.rng.randint(1, 60))
 
-    @contextmanager
-    def being_written(self) -> Iterator[None]:
-        thread = threading.Thread(target=self.write)
-        thread.start()
-        try:
-            yield
-        finally:
-            self.stop.set()
-            thread.join()
+    def append(self, size: int) -> None:
+        for _ in range(self.times):
+            place(self.mp, self.count, size)
+        self.count += size
+
+
+def far_behind(written: Callable[[], int]) -> Callable[[int], bool]:
+    """Whether more than MOST_BEHIND orders are not written yet."""
+    return lambda count: count - written() >= MOST_BEHIND
 
 
 @dataclass(frozen=True)
-class Drivers:
-    """Of some pipelines of a module."""
+class Processes:
+    """Of the application."""
 
     url: str
     directory: Path  # Spark's
-    names: Sequence[str]
-    module: str = INSTANCE
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        variables = {"MILEPOST_URL": self.url, "MILEPOST_SPARK_DIR": self.directory.as_uri()}
+        return killing.start((INSTANCE, *words), variables)
+
+    def running(self, *words: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
+        return killing.killed_at_the_end(self.start(*words))
+
+    def finish(self, *words: str) -> None:
+        with self.running(*words) as process:
+            assert process.wait(LAST_SECONDS) == 0
 
 
-@contextmanager
-def driver(drivers: Drivers, until: str = "stopped") -> Iterator[subprocess.Popen[bytes]]:
-    """In a session of its own, so that its Java can be killed with it."""
-    place = drivers.directory.as_uri()
-    variables = {"MILEPOST_URL": drivers.url, "MILEPOST_SPARK_DIR": place}
-    process = subprocess.Popen(
-        [sys.executable, "-m", drivers.module, until, *drivers.names],
-        cwd=ROOT,
-        env=os.environ | variables,
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        _kill_all(process)
-
-
-def kill_again_and_again(orders: Orders, drivers: Drivers) -> int:
-    """Drivers, each after all of its pipelines have done something, alone or with their Java, while
-    orders are written. How many were killed; then another one has caught up."""
+def kill_drivers(orders: Orders, processes: Processes, names: Sequence[str]) -> int:
+    """Again and again, each after all of its pipelines have done something, alone or with its Java,
+    while orders are appended. How many were killed; then another one has caught up."""
     rng, kills, end = orders.rng, 0, time.monotonic() + SECONDS
-    with orders.being_written():
+    with in_thread(orders):
         while kills < FEWEST_KILLS or time.monotonic() < end:
-            with driver(drivers) as process:
-                wait_for_progress(orders.mp, process, drivers.names)
+            with processes.running("run", "stopped", *names) as driver:
+                wait_for_progress(orders.mp, driver, names)
                 time.sleep(rng.uniform(0.0, 2.0))
-                if rng.random() < 0.5:
-                    process.kill()  # its Java notices a moment later; its tasks may still write
-                    process.wait()
+                killing.kill(driver, is_alone=rng.random() < 0.5)
             kills += 1
-    with driver(drivers, "caught_up") as last:
-        assert last.wait(LAST_SECONDS) == 0
+    processes.finish("run", "caught_up", *names)
     return kills
 
 
@@ -124,14 +109,13 @@ def positions(mp: Milepost) -> dict[object, object]:
 
 def count_of(mp: Milepost, table: str) -> int:
     """Of its rows; 0 before it is made."""
+    if not exists(mp, table):
+        return 0
     with mp.connect() as conn:
-        if conn.execute("select to_regclass(%s)", [table]).fetchone() == (None,):
-            return 0
         query = sql.SQL("select count(*) from {}").format(sql.Identifier(table))
         return int(one(conn.execute(query).fetchone())[0])
 
 
-def _kill_all(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError):  # where all of it has ended
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+def exists(mp: Milepost, table: str) -> bool:
+    with mp.connect() as conn:
+        return conn.execute("select to_regclass(%s)", [table]).fetchone() != (None,)

@@ -1,8 +1,5 @@
-"""What the drivers and those who kill them agree on."""
+"""What the processes and those who kill them agree on."""
 
-from pathlib import Path
-
-ROOT = Path(__file__).parents[3]
 EACH, SUMS = "each", "sums"
 TOTALS, FIRSTS, FILES = "totals", "firsts", "files"  # which keep state in Spark's directory
 FILES_VARIABLE = "MILEPOST_TEST_FILES"  # where the files are

@@ -1,13 +1,15 @@
 """Pipelines that keep state in Spark's directory, while their driver is killed again and again: the
 results are those of a plain computation, and each message is in one row of the files. If the
-directory is deleted under them, they say so and write nothing more."""
+directory is deleted under them, they say so and write nothing more.
+
+What is doubled without the fences, tests/pipeline/run/test_stateful.py and
+tests/pipeline/write/test_exactly_once.py show."""
 
 from __future__ import annotations
 
 import json
 import random
 import shutil
-from functools import partial
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -19,11 +21,11 @@ from tests.chaos.options import TIMEOUT_SECONDS, new_seed
 from tests.chaos.pipelines.driving import (
     LAST_SECONDS,
     START_SECONDS,
-    Drivers,
     Orders,
+    Processes,
     count_of,
-    driver,
-    kill_again_and_again,
+    far_behind,
+    kill_drivers,
     positions,
     wait_for_progress,
 )
@@ -37,7 +39,6 @@ pytestmark = [
     pytest.mark.timeout(TIMEOUT_SECONDS + 1200),
     pytest.mark.parametrize("order", ["append"]),
 ]
-INSTANCE = "tests.chaos.pipelines.stateful_instance"
 TWICE = 2  # each order is appended so often
 
 
@@ -49,9 +50,9 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_state_is_exact_though_drivers_are_killed(
     mp: Milepost, url: str, tmp_path: Path, figures: Figures
 ) -> None:
-    written = partial(count_of, mp, "firsts")
-    orders = Orders(mp, random.Random(new_seed()), written, times=TWICE)
-    kills = kill_again_and_again(orders, Drivers(url, tmp_path, (TOTALS, FIRSTS), INSTANCE))
+    is_enough = far_behind(lambda: count_of(mp, FIRSTS))
+    orders = Orders(mp, random.Random(new_seed()), is_enough, times=TWICE)
+    kills = kill_drivers(orders, Processes(url, tmp_path), (TOTALS, FIRSTS))
     found = [int(str(row[0])) for row in rows(mp, "select total from firsts")]
     figures(
         messages=TWICE * orders.count,
@@ -67,8 +68,9 @@ def test_state_is_exact_though_drivers_are_killed(
 def test_each_message_is_in_one_row_of_the_files_though_drivers_are_killed(
     mp: Milepost, url: str, tmp_path: Path, figures: Figures
 ) -> None:
-    orders = Orders(mp, random.Random(new_seed()), lambda: _position(mp, FILES))
-    kills = kill_again_and_again(orders, Drivers(url, tmp_path, (FILES,), INSTANCE))
+    is_enough = far_behind(lambda: _position(mp, FILES))
+    orders = Orders(mp, random.Random(new_seed()), is_enough)
+    kills = kill_drivers(orders, Processes(url, tmp_path), (FILES,))
     found = in_files(tmp_path / "files")
     appended = [int(str(row[0])) for row in rows(mp, "select position from milepost.messages")]
     figures(
@@ -85,8 +87,8 @@ def test_a_directory_that_is_deleted_under_load_is_told_and_nothing_more_is_writ
 ) -> None:
     place(mp, 0, 200)
     names = (FIRSTS, FILES)
-    drivers = Drivers(url, tmp_path, names, INSTANCE)
-    with driver(drivers) as process:
+    processes = Processes(url, tmp_path)
+    with processes.running("run", "stopped", *names) as process:
         wait_for_progress(mp, process, names)
         wait_until(lambda: _positions_at(mp, 200) == set(names), START_SECONDS)
         shutil.rmtree(tmp_path / "milepost", ignore_errors=True)
@@ -94,7 +96,7 @@ def test_a_directory_that_is_deleted_under_load_is_told_and_nothing_more_is_writ
         wait_until(lambda: _told(mp) == dict.fromkeys(names, True), START_SECONDS)
     before = rows(mp, "select total from firsts order by total")
     assert len(before) in (200, 400)  # a batch may have been under way
-    with driver(drivers, "caught_up") as again:
+    with processes.running("run", "caught_up", *names) as again:
         assert again.wait(LAST_SECONDS) == 1
     assert rows(mp, "select total from firsts order by total") == before
 

@@ -14,11 +14,11 @@ from milepost.db import Connection
 from tests.chaos.options import TIMEOUT_SECONDS, new_seed
 from tests.chaos.pipelines.driving import (
     START_SECONDS,
-    Drivers,
     Orders,
+    Processes,
     count_of,
-    driver,
-    kill_again_and_again,
+    far_behind,
+    kill_drivers,
 )
 from tests.chaos.pipelines.names import EACH, SUMS
 from tests.chaos.processors.sabotage import STORE_WITHOUT_COMPARING
@@ -36,8 +36,9 @@ pytestmark = [
 def test_every_message_counts_once_though_drivers_are_killed(
     mp: Milepost, url: str, tmp_path: Path, figures: Figures
 ) -> None:
-    orders = Orders(mp, random.Random(new_seed()), lambda: count_of(mp, "each_order"))
-    kills = kill_again_and_again(orders, Drivers(url, tmp_path, (EACH, SUMS)))
+    is_enough = far_behind(lambda: count_of(mp, "each_order"))
+    orders = Orders(mp, random.Random(new_seed()), is_enough)
+    kills = kill_drivers(orders, Processes(url, tmp_path), (EACH, SUMS))
     numbers = [int(str(row[0])) for row in rows(mp, "select total from each_order")]
     figures(
         messages=orders.count,
@@ -56,6 +57,7 @@ def test_storing_without_comparing_doubles_rows(
     """Two drivers of the same pipelines, which only the checkpoint keeps apart."""
     place(mp, 0, 3_000)
     conn.execute(STORE_WITHOUT_COMPARING)
-    one, other = (Drivers(url, tmp_path / name, (EACH, SUMS)) for name in ("one", "other"))
-    with driver(one), driver(other):
+    words = ("run", "stopped", EACH, SUMS)
+    one, other = (Processes(url, tmp_path / name) for name in ("one", "other"))
+    with one.running(*words), other.running(*words):
         wait_until(lambda: count_of(mp, "each_order") > 3_000, START_SECONDS)

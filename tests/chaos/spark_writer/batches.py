@@ -1,11 +1,8 @@
 """What a Spark job does with its batches, without Spark, so that it can be killed often: it stages
-rows in two tasks, commits them, and notes the batch in a file. Run it as
-`python -m tests.chaos.spark_writer.batches PLACE`, with MILEPOST_URL."""
+rows in two tasks, commits them, and notes the batch in a file."""
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -56,12 +53,8 @@ def _rows(numbers: range) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([{"type": "Numbered", "data": str(n)} for n in numbers])
 
 
-def main(place: Path) -> None:
-    options = parse({"topic": TOPIC}, os.environ)
+def main(place: Path, url: str) -> None:
+    options = parse({"topic": TOPIC, "url": url}, {})
     commit = Commit(options, Rows.of(_SCHEMA, options.topic))
     for _ in batches(commit, place):
         pass
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""A proxy between a processor and its server that can lose the answer to a COMMIT, or the COMMIT.
+"""A proxy between a program and its server that can lose the answer to a COMMIT, or the COMMIT.
 
 It listens on a unix socket in a directory of its own and forwards bytes both ways. Once armed, it
 does its mischief to the next COMMIT that passes, and only to that.
@@ -7,6 +7,7 @@ does its mischief to the next COMMIT that passes, and only to that.
 from __future__ import annotations
 
 import socket
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
 
+import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 COMMIT = b"COMMIT\0"
@@ -118,3 +120,15 @@ def proxy_to(url: str, directory: Path) -> Iterator[Proxy]:
         yield proxy
     finally:
         proxy.close()
+
+
+@contextmanager
+def proxied(url: str) -> Iterator[Proxy]:
+    """In a directory of its own, not in pytest's: the path of a socket must be short."""
+    if not str(conninfo_to_dict(url).get("host", "")).startswith("/"):
+        pytest.skip("the proxy speaks to a server on a unix socket")
+    with (
+        tempfile.TemporaryDirectory(prefix="mp-proxy-") as directory,
+        proxy_to(url, Path(directory)) as proxy,
+    ):
+        yield proxy

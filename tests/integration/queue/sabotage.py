@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
-
-from milepost import sql
 from milepost.db import Connection
+from tests.sabotage import replace_in
 
 FENCE = """(j.id, j.attempt, coalesce(j.token, -1)) in (
         select a.id, a.attempt, coalesce(a.token, -1)"""
@@ -43,8 +41,4 @@ GUARDS: dict[str, tuple[str, str, str]] = {
 
 
 def take_out(conn: Connection, guard: str) -> None:
-    function, text, instead = GUARDS[guard]
-    source = (files(sql) / "functions" / f"{function}.sql").read_text("utf-8")
-    if text not in source:
-        raise ValueError(f"{function} has no {text!r} to take out.")
-    conn.execute(sql.render(source.replace(text, instead), sql.DEFAULT_SCHEMA).encode())
+    replace_in(conn, *GUARDS[guard])

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,21 +13,28 @@ from pyspark.sql import SparkSession
 
 from milepost import Milepost
 from milepost.checkpoints import CheckpointKey
+from milepost.db import Connection
 from milepost.errors import CompetingPipeline, OtherVersionActive, RebuildFailed
 from milepost.pipeline import admin, versions
 from milepost.pipeline.rebuild import swap
 from milepost.pipeline.rebuild.rebuild import Rebuild, Rebuilt
 from milepost.pipeline.rebuild.swap import Progress
+from milepost.pipeline.write import RangeWriter
+from tests.chaos.pipelines.sabotage import COMPARED_CHECKPOINTS
+from tests.chaos.processors.sabotage import STORE_WITHOUT_COMPARING
 from tests.pipeline.rebuilding import (
     CUSTOMERS,
+    Onlooker,
     active_version,
     customers,
     customers_with_twice,
+    in_thread,
     rebuild_of,
     tables,
 )
 from tests.pipeline.running import (
     Running,
+    catch_up,
     expected_per_customer,
     orders,
     place,
@@ -36,6 +42,7 @@ from tests.pipeline.running import (
     runner_of,
     running,
 )
+from tests.sabotage import replace_in
 from tests.waiting import wait_until as wait
 
 pytestmark = [
@@ -68,36 +75,6 @@ class Writer:
                 self.count += 1
 
 
-@dataclass
-class Onlooker:
-    """Reads the target all the time, and remembers how many orders it has seen in it."""
-
-    mp: Milepost
-    seen: list[int] = field(default_factory=list)
-    wrong: list[object] = field(default_factory=list)
-    stop: threading.Event = field(default_factory=threading.Event)
-
-    def run(self) -> None:
-        with self.mp.connect() as conn:
-            while not self.stop.wait(0.02):
-                found = conn.execute(CUSTOMERS.encode()).fetchall()
-                count = sum(row[2] for row in found)
-                if found != expected_per_customer(count):
-                    self.wrong.append((count, found))
-                self.seen.append(count)
-
-
-@contextmanager
-def in_thread(worker: Writer | Onlooker) -> Iterator[None]:
-    thread = threading.Thread(target=worker.run, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        worker.stop.set()
-        thread.join(30)
-
-
 def test_the_target_is_a_prefix_of_the_log_at_every_moment(
     mp: Milepost, spark: SparkSession
 ) -> None:
@@ -115,9 +92,76 @@ def test_the_target_is_a_prefix_of_the_log_at_every_moment(
         wait_until(lambda: rows(mp, CUSTOMERS) == expected_per_customer(writer.count))
     assert (rebuilt.version, active_version(mp)) == (2, 2)
     assert onlooker.wrong == []
-    assert onlooker.seen == sorted(onlooker.seen)
     kept = rows(mp, "select sum(orders) from customers__v1")
     assert int(str(kept[0][0])) <= rebuilt.rows
+
+
+@pytest.mark.parametrize("is_compared", [True, False])
+def test_what_the_driver_writes_before_the_swap_is_not_hidden_because_it_compares(
+    mp: Milepost, spark: SparkSession, conn: Connection, is_compared: bool
+) -> None:
+    if not is_compared:
+        replace_in(conn, *COMPARED_CHECKPOINTS)
+    pipeline, onlooker = customers(mp), Onlooker(mp)
+    place(mp, 0, 30)
+    catch_up(pipeline, spark)
+
+    def watch(progress: Progress) -> None:
+        if progress.phase == "swapping" and not onlooker.seen:
+            place(mp, 30, 10)
+            catch_up(pipeline, spark)
+            onlooker.look(conn)
+
+    work = rebuild_of(pipeline, spark)
+    work.watch = watch
+    work.run()
+    onlooker.look(conn)
+    assert active_version(mp) == 2
+    assert onlooker.seen == [40, 40 if is_compared else 30]
+    assert (onlooker.wrong == []) is is_compared
+
+
+@pytest.mark.parametrize("is_compared", [True, False])
+def test_a_rebuild_that_was_taken_for_dead_writes_nothing_because_its_checkpoint_is_compared(
+    mp: Milepost, spark: SparkSession, conn: Connection, monkeypatch: pytest.MonkeyPatch,
+    is_compared: bool,
+) -> None:  # fmt: skip
+    """It hangs before it stages its first range, until another one has swapped the version in."""
+    if not is_compared:
+        conn.execute(STORE_WITHOUT_COMPARING)
+    pipeline = customers(mp, batch=100)
+    place(mp, 0, 100)
+    catch_up(pipeline, spark)
+    hung, other = rebuild_of(pipeline, spark), rebuild_of(pipeline, spark)
+    is_hung, go_on, staging_of = threading.Event(), threading.Event(), RangeWriter.staging_of
+    errors: list[Exception] = []
+
+    def staging_when_told(writer: RangeWriter, *given: Any, **named: Any) -> Any:
+        if writer.owner == hung.owner:
+            is_hung.set()
+            assert go_on.wait(100)
+        return staging_of(writer, *given, **named)
+
+    def run() -> None:
+        try:
+            hung.run()
+        except (CompetingPipeline, RebuildFailed) as error:
+            errors.append(error)
+
+    monkeypatch.setattr(RangeWriter, "staging_of", staging_when_told)
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        assert is_hung.wait(100)
+        assert other.run().version == 2
+    finally:
+        go_on.set()
+        thread.join(100)
+    assert [type(each) for each in errors] == [CompetingPipeline if is_compared else RebuildFailed]
+    onlooker = Onlooker(mp)
+    onlooker.look(conn)
+    assert (onlooker.wrong == []) is is_compared
+    assert onlooker.seen == [100 if is_compared else 200]
 
 
 def test_a_driver_that_moves_too_fast_is_held_for_a_moment(

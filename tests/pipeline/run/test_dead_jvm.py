@@ -10,14 +10,27 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
-from milepost import Milepost
-from tests.pipeline.running import expected_per_customer, place, rows
+from milepost import Milepost, RecordedMessage, Upsert
+from milepost.db import Connection
+from milepost.errors import SparkDriverEnded
+from tests.pipeline.engine.spark_runner import spark_runner
+from tests.pipeline.running import (
+    Running,
+    expected_per_customer,
+    per_customer,
+    place,
+    rows,
+    runner_of,
+)
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.parametrize("order", ["append"])
 REPOSITORY = Path(__file__).parents[3]
 CUSTOMERS = "select customer, total, orders from customers order by customer"
+SINK = Upsert("customers", key=["customer"], add=["total", "orders"])
 START_SECONDS = 300.0  # for a Spark on a busy machine
 
 
@@ -56,7 +69,6 @@ def test_a_killed_jvm_is_told_and_ends_the_process_for_its_supervisor(
         wait_until(lambda: _orders(mp) == 30, START_SECONDS, look_seconds=0.1)
         (java,) = children(process.pid)
         os.kill(java, signal.SIGKILL)
-        place(mp, 30, 30)
         _, stderr = process.communicate(timeout=120)
     finally:
         process.kill()
@@ -69,10 +81,36 @@ def test_a_killed_jvm_is_told_and_ends_the_process_for_its_supervisor(
     assert "reconnecting" not in stderr
     ((state, error),) = rows(mp, "select state, last_error from milepost.pipelines")
     assert (state, str(error)[:16]) == ("failed", "SparkDriverEnded")
+    place(mp, 30, 30)
     with started(url, tmp_path, "--master", "local[2]", "--until", "caught_up") as again:
         _, stderr = again.communicate(timeout=300)
     assert again.returncode == 0, stderr
     assert rows(mp, CUSTOMERS) == expected_per_customer(60)
+
+
+@pytest.mark.parametrize("kind", ["pipeline", "processor"])
+def test_who_is_idle_notices_that_its_jvm_has_ended(
+    mp: Milepost, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Before its next batch. The JVM of the tests goes on: another child of this process ends."""
+    if kind == "pipeline":
+        pipeline = mp.pipeline("customers", sink=SINK)(per_customer)
+        caught_up, run = pipeline.caught_up, Running(runner_of(pipeline, spark))
+    else:
+        processor = mp.processor("nothing", segments=2, engine="spark")(do_nothing)
+        caught_up, run = processor.caught_up, Running(spark_runner(processor, spark).supervisor)
+    place(mp, 0, 30)
+    wait_until(lambda: run.error or caught_up())
+    with subprocess.Popen(["/bin/true"]) as child:
+        pass
+    monkeypatch.setattr(SparkContext._gateway, "proc", child)
+    wait_until(lambda: run.error, 20)
+    assert isinstance(run.error, SparkDriverEnded)
+    assert "it exited with code 0" in str(run.error)
+
+
+def do_nothing(_messages: list[RecordedMessage], _tx: Connection) -> None:
+    pass
 
 
 @pytest.mark.timeout(120)

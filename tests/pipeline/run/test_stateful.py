@@ -14,8 +14,19 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from milepost import Append, Files, Message, Milepost, Upsert, append
+from milepost.db import Connection
 from milepost.errors import StateLost
-from tests.pipeline.running import catch_up, expected_per_customer, parsed, place, rows
+from milepost.pipeline.pipeline import Pipeline
+from tests.chaos.pipelines.sabotage import NOTE
+from tests.pipeline.running import (
+    catch_up,
+    expected_per_customer,
+    forget_last_commit,
+    parsed,
+    place,
+    rows,
+)
+from tests.sabotage import replace_in
 
 pytestmark = [
     pytest.mark.parametrize("order", ["append"]),
@@ -69,9 +80,7 @@ def test_a_replayed_batch_moves_spark_on_but_is_not_written_again(
     )(deltas)
     place(mp, 0, 10)
     catch_up(pipeline, spark)
-    commits = spark_directory / "milepost" / "customers" / "v1" / "commits"
-    (commits / "0").unlink()
-    (commits / ".0.crc").unlink(missing_ok=True)
+    forget_last_commit(spark_directory / "milepost" / "customers" / "v1")
     catch_up(pipeline, spark)
     assert rows(mp, "select distinct updates from customers") == [(1,)]
     place(mp, 10, 10)
@@ -86,9 +95,7 @@ def arrive(mp: Milepost, *minutes: int) -> None:
             append(conn, Message("Arrived", {"at": at.isoformat()}))
 
 
-def test_windows_with_a_watermark_are_written_once_they_are_closed(
-    mp: Milepost, spark: SparkSession
-) -> None:
+def windows(mp: Milepost) -> Pipeline:
     """What closes a window is a batch of Spark's without messages, behind the one that moved the
     watermark; so its rows come without a move of the checkpoint."""
 
@@ -102,6 +109,13 @@ def test_windows_with_a_watermark_are_written_once_they_are_closed(
         )
         return windows.agg(f.count("*").alias("n")).select("window.start", "n")
 
+    return arrivals
+
+
+def test_windows_with_a_watermark_are_written_once_they_are_closed(
+    mp: Milepost, spark: SparkSession
+) -> None:
+    arrivals = windows(mp)
     arrive(mp, 1, 2, 11)
     catch_up(arrivals, spark)
     arrive(mp, 3, 21)  # 3 is late, but not too late
@@ -114,6 +128,23 @@ def test_windows_with_a_watermark_are_written_once_they_are_closed(
         (MIDNIGHT + timedelta(minutes=10), 1),
         (MIDNIGHT + timedelta(minutes=20), 1),
     ]
+
+
+@pytest.mark.parametrize(("is_noted", "times"), [(True, 1), (False, 2)])
+def test_a_replayed_batch_without_messages_is_written_once_because_it_was_noted(
+    mp: Milepost, spark: SparkSession, conn: Connection, spark_directory: Path, is_noted: bool,
+    times: int,
+) -> None:  # fmt: skip
+    """The checkpoint does not tell: such a batch does not move it."""
+    if not is_noted:
+        replace_in(conn, *NOTE)
+    arrivals = windows(mp)
+    arrive(mp, 1, 2, 31)
+    catch_up(arrivals, spark)
+    assert rows(mp, "select n from arrivals") == [(2,)]
+    forget_last_commit(spark_directory / "milepost" / "arrivals" / "v1")
+    catch_up(arrivals, spark)
+    assert rows(mp, "select n from arrivals") == [(2,)] * times
 
 
 class FirstAndCount(StatefulProcessor):

@@ -129,9 +129,7 @@ def test_a_second_driver_waits_and_finds_the_batch_written(
     noted = "select milepost.note_spark_write(%s::uuid, 3, 1, false)"
     with conn.transaction():
         assert conn.execute(noted, [QUERY]).fetchone() == (True,)
-        conn.execute(
-            "select milepost.merge_messages(%s, 'orders', %s)", [one.staging, [one.attempt]]
-        )
+        conn.execute("select milepost.merge_messages(%s, 'orders', %s)", [one.staging, [*one.tags]])
         second.start()
         with mp.connect() as looking:
             wait_until(lambda: looking.execute(WAITING).fetchone() != (0,))

@@ -14,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from milepost import Milepost
 from milepost.db import Connection
+from tests.pipeline.running import forget_last_commit
 from tests.pipeline.sourcing import append as append_numbers
 from tests.pipeline.sourcing import stream
 
@@ -52,17 +53,6 @@ def copied(spark: SparkSession, url: str, place: Path, **options: str) -> Stream
 
 def data_of(mp: Milepost, topic: str) -> list[Any]:
     return [message.data for message in mp.read(topics=[topic])]
-
-
-def forget_last_commit(place: Path) -> None:
-    """As if the driver was killed after its transaction, before Spark noted it."""
-    last = max((file for file in (place / "commits").iterdir() if file.name.isdigit()), key=_number)
-    last.unlink()
-    (place / "commits" / f".{last.name}.crc").unlink(missing_ok=True)
-
-
-def _number(file: Path) -> int:
-    return int(file.name)
 
 
 def test_a_dataframe_becomes_messages_in_order(spark: SparkSession, mp: Milepost, url: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pyarrow as pa
@@ -12,12 +13,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from milepost import Milepost, Position, Upsert, append
 from milepost.checkpoints import CheckpointKey, PostgresCheckpointStore
+from milepost.db import Connection
 from milepost.errors import CompetingPipeline
 from milepost.pipeline.names import TURNS, staging_name
 from milepost.pipeline.pipeline import Pipeline
-from milepost.pipeline.write import spark_sums, staging
+from milepost.pipeline.write import SparkBatch, spark_sums, staging
 from milepost.pipeline.write.staging import Copy
 from milepost.sql import LogOrder
+from tests.chaos.pipelines.sabotage import NOTE
+from tests.chaos.processors.sabotage import STORE_WITHOUT_COMPARING
 from tests.pipeline.running import (
     Running,
     catch_up,
@@ -29,6 +33,8 @@ from tests.pipeline.running import (
     runner_of,
     running,
 )
+from tests.pipeline.writing import frame, next_range, writing
+from tests.sabotage import replace_in
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("spark_directory")
@@ -167,6 +173,28 @@ def test_of_two_drivers_one_stops_and_every_message_counts_once(
         for one in pair:
             one.stop()
     assert rows(mp, CUSTOMERS) == expected_per_customer(placed)
+
+
+@pytest.mark.parametrize(
+    ("taken_out", "times"),
+    [((), 1), (("store",), 1), (("note",), 1), (("store", "note"), 2)],
+)
+def test_a_batch_of_a_stream_is_written_once_by_each_of_two_fences(
+    mp: Milepost, spark: SparkSession, conn: Connection, taken_out: tuple[str, ...], times: int
+) -> None:
+    """By two drivers, of which one has asked for the checkpoint before the other moved it."""
+    if "store" in taken_out:
+        conn.execute(STORE_WITHOUT_COMPARING)
+    if "note" in taken_out:
+        replace_in(conn, *NOTE)
+    order = frame(spark, "customer string, total bigint, orders bigint", ("a", 5, 1))
+    with writing(mp, SINK) as one, writing(mp, SINK) as other:
+        conn.execute("update milepost.pipelines set spark_run = 'run'")
+        range_, batch = next_range(one), SparkBatch("run", 0)
+        one.apply(order, range_, batch)
+        with nullcontext() if "store" in taken_out else pytest.raises(CompetingPipeline):
+            other.apply(order, range_, batch)
+    assert rows(mp, CUSTOMERS) == [("a", 5 * times, times)]
 
 
 def failing_after_copy(copy: Copy) -> Copy:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from milepost.log import horizon, start_position
 from milepost.pipeline.engine.segment_task import Order, work_off
 from milepost.pipeline.spark.connect import refuse_connect
-from milepost.pipeline.spark.jvm import driver_ended, refuse_ended_driver
+from milepost.pipeline.spark.jvm import driver_ended, refuse_ended_child, refuse_ended_driver
 from milepost.processors import Claims, ProcessorSession, standings
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ class RoundsSession(ProcessorSession):
             elif end is not None:
                 return
             else:
+                refuse_ended_child()
                 self.rest(self.options.poll_seconds)
 
     def _open(self) -> None:

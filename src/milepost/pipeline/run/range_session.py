@@ -20,6 +20,7 @@ from milepost.pipeline.run.bad_messages.letters import retry_letters
 from milepost.pipeline.run.range_loop import RangeLoop
 from milepost.pipeline.run.session import ORDERS_SECONDS, PipelineSession
 from milepost.pipeline.source import Planner, Range
+from milepost.pipeline.spark.jvm import refuse_ended_child
 from milepost.pipeline.write import CheckpointMoved
 from milepost.records import Position
 
@@ -115,10 +116,11 @@ class RangeSession(PipelineSession):
 
     def _look_at_orders(self) -> None:
         """After a reset, or when another version was made the active one, the next session begins:
-        also while there is nothing to do."""
+        also while there is nothing to do. And without its JVM the process is of no use."""
         if time.monotonic() - self._asked_at < ORDERS_SECONDS:
             return
         self._asked_at = time.monotonic()
+        refuse_ended_child()
         found = self._wait_for_orders()
         if found.checkpoint is None or found.checkpoint < self._at:
             raise CheckpointMoved(Answer.MISSING if found.checkpoint is None else Answer.OLDER)

@@ -6,17 +6,18 @@ It runs in a Python process that Spark starts for each batch, so nothing is kept
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from pyspark.sql.datasource import WriterCommitMessage
 
-from milepost import db, sql
-from milepost.errors import MilepostError
+from milepost import adbc, db, sql
+from milepost.errors import MilepostError, ServerLostInWrite
 from milepost.pipeline.write.staging import Staged
-from milepost.runtime import Patience
+from milepost.runtime import Patience, is_server_lost
 
 if TYPE_CHECKING:
     from milepost.db import Connection
@@ -31,12 +32,12 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Attempt(WriterCommitMessage):
-    """What one task has staged. Spark gives the driver those of the attempts that count, in the
-    order of the partitions. Without rows, nothing is staged."""
+    """What one attempt of a task has staged. Spark gives the driver those that count, in the order
+    of the partitions. Without rows, nothing is staged."""
 
     query: str
     staging: str
-    attempt: int
+    tags: tuple[int, ...]  # one for each COPY
     rows: int
 
 
@@ -55,7 +56,9 @@ class Commit:
             return False
         found, first = staged(attempts), attempts[0]
         fence = {"query_id": first.query, "batch": batch, "rows": found.rows}
-        return self._ask(lambda conn: self._merge(conn, found, fence), self.options.retry_seconds)
+        seconds = self.options.retry_seconds
+        with lost_server_told(seconds, is_in_doubt=True):
+            return self._ask(lambda conn: self._merge(conn, found, fence), seconds)
 
     def open(self, query: str, *, is_stream: bool, retry_seconds: int) -> str:
         """The staging table of a write, which exists from now on."""
@@ -137,4 +140,17 @@ class Commit:
 
 def staged(attempts: Sequence[Attempt]) -> Staged:
     rows = sum(each.rows for each in attempts)
-    return Staged(attempts[0].staging, [each.attempt for each in attempts], rows, rows)
+    tags = [tag for each in attempts for tag in each.tags]
+    return Staged(attempts[0].staging, tags, rows, rows)
+
+
+@contextmanager
+def lost_server_told(seconds: int, *, is_in_doubt: bool = False) -> Iterator[None]:
+    """Around what has waited so long for a lost server. `is_in_doubt`: it may have committed."""
+    try:
+        yield
+    except (psycopg.OperationalError, adbc.Error) as error:
+        if not is_server_lost(error):
+            raise
+        cause = str(error).strip().partition("\n")[0]
+        raise ServerLostInWrite(seconds, cause, is_in_doubt) from error

@@ -1,7 +1,7 @@
 """`df.writeStream` and `df.write` with `format("milepost")`: each row becomes a message, exactly
 once.
 
-Tasks copy their rows into a staging table, each attempt with its own tag. Spark gives the driver
+Tasks copy their rows into a staging table, each attempt with its own tags. Spark gives the driver
 the tags of the attempts that count, and one transaction appends their rows and notes the batch.
 
 A stream is known by the id of its query, which Spark keeps in the checkpoint directory. The API of
@@ -19,10 +19,11 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from milepost import adbc, sql
 from milepost.errors import NotOfAStream
-from milepost.pipeline.sink.commit import Attempt, Commit
+from milepost.pipeline.sink.commit import Attempt, Commit, lost_server_told
 from milepost.pipeline.sink.rows import Rows
-from milepost.pipeline.source import executor_connection
+from milepost.pipeline.source import executor_connection, plainly
 from milepost.pipeline.write.staging import Staging, chunks, tagged
+from milepost.runtime import Patience
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,9 +50,11 @@ class BatchWriter(DataSourceArrowWriter):
         self._commit.open(self._query, is_stream=False, retry_seconds=0)
         return self
 
+    @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Attempt:
         return stage(self._commit, self._query, iterator, is_stream=False)
 
+    @plainly
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         self._commit.write(messages, _ONLY_BATCH)
         self._commit.close(self._query)
@@ -67,9 +70,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._commit = Commit(options, Rows.of(schema, options.topic))
 
+    @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Attempt:
         return stage(self._commit, _query_of_task(), iterator, is_stream=True)
 
+    @plainly
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         self._commit.write(messages, batchId)
 
@@ -78,13 +83,30 @@ def stage(
     commit: Commit, query: str, batches: Iterator[pa.RecordBatch], *, is_stream: bool
 ) -> Attempt:
     """What each task runs. A task without rows does not connect."""
-    options, attempt, copied, name = commit.options, secrets.randbits(63), 0, ""
+    tags: list[int] = []
+    copied, name = 0, ""
     for table in chunks(batches):
-        name = name or _opened(commit, query, is_stream=is_stream)
-        staging = Staging(options.conninfo, options.schema, name, is_ordered=True)
-        staging.copy(tagged(commit.rows.staged(table), attempt, copied, is_ordered=True))
+        with lost_server_told(commit.options.retry_seconds):
+            name = name or _opened(commit, query, is_stream=is_stream)
+            tags.append(_copied(commit, name, table, copied))
         copied += table.num_rows
-    return Attempt(query, name, attempt, copied)
+    return Attempt(query, name, tuple(tags), copied)
+
+
+def _copied(commit: Commit, name: str, table: pa.Table, first_row: int) -> int:
+    """The tag of the rows. After a restart of the server they are copied again with another one:
+    what was lost may be only the answer to the first COPY."""
+    options, patience = commit.options, Patience(commit.options.retry_seconds)
+    staging = Staging(options.conninfo, options.schema, name, is_ordered=True)
+    rows = commit.rows.staged(table)
+    while True:
+        tag = secrets.randbits(63)
+        try:
+            staging.copy(tagged(rows, tag, first_row, is_ordered=True))
+        except adbc.Error as error:
+            patience.wait_or_raise(error)
+        else:
+            return tag
 
 
 def _opened(commit: Commit, query: str, *, is_stream: bool) -> str:

@@ -30,6 +30,13 @@ def refuse_ended_driver() -> None:
         raise ended
 
 
+def refuse_ended_child() -> None:
+    """The same for who looks every second: a JVM that is not our child would have to be asked
+    through its port."""
+    if _child() is not None:
+        refuse_ended_driver()
+
+
 def _may_be_its_end(error: BaseException) -> bool:
     return is_of_spark(error) or isinstance(error, ConnectionError)
 
@@ -38,7 +45,7 @@ def _how_ended(is_likely: bool) -> str | None:
     gateway = SparkContext._gateway
     if gateway is None:
         return None
-    process: subprocess.Popen[bytes] | None = vars(gateway).get("proc")
+    process = _child()
     if process is None:  # spark-submit has started it
         port = gateway.gateway_parameters.port
         problem = connect_problem("127.0.0.1", port, GATEWAY_SECONDS)
@@ -48,3 +55,8 @@ def _how_ended(is_likely: bool) -> str | None:
     except subprocess.TimeoutExpired:
         return None
     return f"signal {-code} ended it" if code < 0 else f"it exited with code {code}"
+
+
+def _child() -> subprocess.Popen[bytes] | None:
+    gateway = SparkContext._gateway
+    return None if gateway is None else vars(gateway).get("proc")

@@ -12,7 +12,8 @@ begin
   if staged <> expected then
     raise exception '% rows of the batch are staged, but % were copied', staged, expected
       using errcode = 'MP042',
-      hint = 'The server crashed in between, or another driver emptied the table. Nothing was written; the batch is repeated.';
+      hint = 'The server crashed in between, or another driver emptied the table. '
+        'Nothing was written. A pipeline repeats the batch by itself; start any other Spark job again.';
   end if;
 end;
 $$;

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
-from psycopg.conninfo import conninfo_to_dict
 
 from milepost import Milepost, RecordedMessage
 from milepost.db import AsyncConnection, Connection
@@ -15,20 +12,14 @@ from milepost.processors import Processor
 from milepost.processors.definition import OnConflict
 from tests.integration.processors import sessions
 from tests.integration.processors.conftest import Put
-from tests.integration.processors.proxy import Mischief, Proxy, proxy_to
+from tests.integration.processors.proxy import Mischief, Proxy, proxied
 from tests.integration.processors.running import Effects, leave_all, running
 from tests.waiting import wait_until
 
 
 @pytest.fixture
 def proxy(url: str) -> Iterator[Proxy]:
-    if not str(conninfo_to_dict(url).get("host", "")).startswith("/"):
-        pytest.skip("the proxy speaks to a server on a unix socket")
-    # Not pytest's own directory: the path of a socket must be short.
-    with (
-        tempfile.TemporaryDirectory(prefix="mp-proxy-") as directory,
-        proxy_to(url, Path(directory)) as proxy,
-    ):
+    with proxied(url) as proxy:
         yield proxy
 
 
