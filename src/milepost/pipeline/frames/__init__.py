@@ -2,12 +2,11 @@
 
 from milepost.pipeline.frames.content import is_refused_content, with_content
 from milepost.pipeline.frames.letter_frame import Letter, letter_frame
-from milepost.pipeline.frames.range_frame import RangeFrame, is_unreadable_file, range_frame
+from milepost.pipeline.frames.range_frame import is_unreadable_file, range_frame
 from milepost.pipeline.frames.whole_log import history
 
 __all__ = [
     "Letter",
-    "RangeFrame",
     "history",
     "is_refused_content",
     "is_unreadable_file",

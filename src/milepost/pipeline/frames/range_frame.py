@@ -3,7 +3,6 @@ starts two processes, and each of them would open a connection."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -35,14 +34,6 @@ FEW = 2_000  # so few reach Spark sooner from the driver than from a task
 _UNREADABLE = "FAILED_READ_FILE"  # Spark's name for it
 
 
-@dataclass(frozen=True, slots=True)
-class RangeFrame:
-    """Messages of a range, or what a pipeline makes of them."""
-
-    frame: DataFrame
-    is_read_by_spark: bool  # all of it: no row comes from Python
-
-
 def is_unreadable_file(error: BaseException) -> bool:
     """Whether a job failed because Spark could not read a file."""
     return _UNREADABLE in str(error)
@@ -55,7 +46,7 @@ def range_frame(
     columns: Sequence[str],
     *,
     in_python: bool = False,
-) -> RangeFrame:
+) -> DataFrame:
     """The messages of the range that the planner's options select. What is archived is read by
     Spark itself, unless `in_python`: then each task reads its part in order, and the parts are in
     order too."""
@@ -65,12 +56,11 @@ def range_frame(
         frames, parts = _by_spark(spark, planner, parts, columns)
     tasks = planner.divided(parts, cores_of(spark))
     if not frames and _are_few(tasks):
-        return RangeFrame(_by_driver(spark, planner, tasks, columns), is_read_by_spark=False)
-    is_read_by_spark = bool(frames) and not tasks
+        return _by_driver(spark, planner, tasks, columns)
     if tasks or not frames:
         nothing = Part(Range(range_.after, range_.after))
         frames.append(_by_python(spark, planner, tasks or [nothing], columns))
-    return RangeFrame(reduce(DataFrame.union, frames), is_read_by_spark)
+    return reduce(DataFrame.union, frames)
 
 
 def _are_few(parts: Sequence[Part]) -> bool:

@@ -52,7 +52,7 @@ def history(
         columns=stored_columns(wanted),
     )
     with closing(Planner(options)) as planner:
-        return range_frame(spark, planner, planner.batch_range(), wanted).frame
+        return range_frame(spark, planner, planner.batch_range(), wanted)
 
 
 def _start(start: Start) -> Position | datetime | Literal["earliest", "latest"]:

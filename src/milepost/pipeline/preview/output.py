@@ -121,7 +121,7 @@ def output_of(
 ) -> DataFrame:
     """What the function makes of a range. With state, too, as one batch."""
     with failures_explained(setup.options):
-        return range_output(setup, planner, range_, in_python=in_python).frame
+        return range_output(setup, planner, range_, in_python=in_python)
 
 
 @contextmanager

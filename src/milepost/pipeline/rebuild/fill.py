@@ -65,7 +65,7 @@ class RangeRebuild(RebuildSession):
             reports=self._conn,
             after_merge=self._merged,
         )
-        prepared = self._loop.writer.prepare(self._loop.output(Range(self._at, self._at)).frame)
+        prepared = self._loop.writer.prepare(self._loop.output(Range(self._at, self._at)))
         is_summed = prepared.merge.sums is not None
         self._size = RangeSize(self.max_messages, self.setup.cores, is_summed=is_summed)
 

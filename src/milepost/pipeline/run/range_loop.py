@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from milepost.pipeline.frames import is_unreadable_file, range_frame
@@ -18,8 +18,9 @@ from milepost.pipeline.run.report import REPORT_SECONDS
 from milepost.pipeline.sinks import ORDERED_SINKS
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from milepost.db import Connection
-    from milepost.pipeline.frames import RangeFrame
     from milepost.pipeline.run.orders import Orders
     from milepost.pipeline.run.report import PipelineStatus
     from milepost.pipeline.run.setup import Setup
@@ -58,7 +59,7 @@ class RangeLoop:
             while staged:
                 self._merge(staged.popleft())
 
-    def output(self, range_: Range, *, in_python: bool = False) -> RangeFrame:
+    def output(self, range_: Range, *, in_python: bool = False) -> DataFrame:
         return range_output(self.setup, self.planner, range_, in_python=in_python)
 
     def staged(self, range_: Range, turn: int, *, in_python: bool = False) -> Pending:
@@ -94,10 +95,8 @@ class RangeLoop:
             return failed
         return pool.submit(stage)
 
-    def _stage(self, output: RangeFrame, range_: Range, turn: int) -> Callable[[], Pending]:
-        return self.writer.staging_of(
-            output.frame, range_.width, turn, is_read_by_spark=output.is_read_by_spark
-        )
+    def _stage(self, output: DataFrame, range_: Range, turn: int) -> Callable[[], Pending]:
+        return self.writer.staging_of(output, range_.width, turn)
 
     def _merge(self, staged: _Staged) -> None:
         try:
@@ -137,7 +136,7 @@ class _Staged:
 
 def range_output(
     setup: Setup, planner: Planner, range_: Range, *, in_python: bool = False
-) -> RangeFrame:
+) -> DataFrame:
     """What the function makes of a range. Items and versions are made in the order of the messages,
     which only Python's tasks keep."""
     definition = setup.definition
@@ -149,4 +148,4 @@ def range_output(
         definition.options.wanted,
         in_python=in_python or is_ordered,
     )
-    return replace(messages, frame=definition.function(messages.frame))
+    return definition.function(messages)

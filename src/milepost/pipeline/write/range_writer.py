@@ -130,7 +130,6 @@ class RangeWriter:
         turn: int = 0,
         *,
         may_repeat: bool = True,
-        is_read_by_spark: bool = False,
     ) -> Callable[[], Pending]:
         """A function that stages the rows, for any thread: while the rows of one turn are merged,
         those of the other may be staged. `messages`: about how many the rows come from."""
@@ -149,7 +148,7 @@ class RangeWriter:
 
         def stage() -> Pending:
             clock.lap("wait")
-            staged = staging.stage(rows, prepared.columns, messages, may_repeat, is_read_by_spark)
+            staged = staging.stage(rows, prepared.columns, messages, may_repeat)
             clock.lap("stage")
             return Pending(staging, staged, prepared.merge, prepared.sift, clock)
 

@@ -29,7 +29,6 @@ Array: TypeAlias = pa.ChunkedArray
 # With few cores or few rows, each task adds up its own rows in Arrow, which costs less (0028).
 LEAST_CORES = 8
 LEAST_MESSAGES = 250_000
-LEAST_READ_BY_SPARK = 20_000
 # Spark adds ten digits to those of a sum, enough for 10^10 rows. Decimals have 38 at most, and the
 # difference of two sums needs one more.
 _MOST_DIGITS = 27
@@ -43,11 +42,8 @@ _INTEGERS = {"smallint": pa.int16(), "integer": pa.int32(), "bigint": pa.int64()
 _FLOATS = {"real": pa.float32(), "double precision": pa.float64()}
 
 
-def pays(messages: int, cores: int, *, is_read_by_spark: bool = False) -> bool:
-    """Whether the shuffle costs less than what it spares: rows for the server, and, if Spark reads
-    the messages itself, the way of all rows into Python."""
-    if is_read_by_spark:
-        return messages >= LEAST_READ_BY_SPARK
+def pays(messages: int, cores: int) -> bool:
+    """Whether the shuffle costs less than what it spares: rows for the server."""
     return messages >= LEAST_MESSAGES and cores >= LEAST_CORES
 
 

@@ -81,7 +81,6 @@ class Staging:
         columns: Sequence[Column],
         messages: int,
         may_repeat: bool = True,
-        is_read_by_spark: bool = False,
     ) -> Staged:
         """Runs the batch. `messages`: about how many it reads. Few messages mostly give few rows.
         `may_repeat`: whether it may be computed twice."""
@@ -90,8 +89,7 @@ class Staging:
         if messages <= SMALL_ROWS and may_repeat and not self.is_ordered:
             staged = self._through_driver(df, columns)
         if staged is None:
-            sums = self._sums(messages, is_read_by_spark)
-            staged = self._on_executors(df, columns, sums)
+            staged = self._on_executors(df, columns, self._sums(messages))
         self._left_over += staged.copied
         return staged
 
@@ -125,10 +123,8 @@ class Staging:
             sum(row.copied for row in answers),
         )
 
-    def _sums(self, messages: int, is_read_by_spark: bool) -> Sums | SparkSums | None:
-        is_in_spark = self.spark_sums is not None and pays(
-            messages, self.cores, is_read_by_spark=is_read_by_spark
-        )
+    def _sums(self, messages: int) -> Sums | SparkSums | None:
+        is_in_spark = self.spark_sums is not None and pays(messages, self.cores)
         return self.spark_sums if is_in_spark else self.sums
 
     def copy(self, rows: pa.Table) -> None:
