@@ -2,8 +2,9 @@
 
 A file is never split, so that what its tests share is made once. The tests that use a Spark session
 are two shares of about the same length: each share starts a session, which takes a while, but a
-single one would take longer than all other tests. The longest shares begin first: whoever gets one
-last would let the others wait.
+single one would take longer than all other tests. Files whose tests start a Spark of their own, in
+other processes, are not among them. The longest shares begin first: whoever gets one last would let
+the others wait.
 """
 
 from __future__ import annotations
@@ -34,6 +35,14 @@ SECOND_SPARK = (
     f"{SPARK}/run/test_server_crash.py",
     f"{SPARK}/run/test_stateful.py",
 )
+# They use no session of their worker.
+WITHOUT_SESSION = (
+    f"{SPARK}/connect/",
+    f"{SPARK}/run/test_configuration.py",
+    f"{SPARK}/run/test_secrets.py",
+    f"{SPARK}/source/test_secrets.py",
+    f"{SPARK}/test_java_runtime.py",
+)
 WORKERS_BEYOND_CORES = 1  # for the time in which a test only waits
 
 
@@ -46,7 +55,7 @@ class Shares(LoadScopeScheduling):  # type: ignore[misc]  # xdist comes without 
 
 def share_of(nodeid: str) -> str:
     path = nodeid.partition("::")[0]
-    if not _is_below(path, SPARK):
+    if not _is_below(path, SPARK) or path.startswith(WITHOUT_SESSION):
         return path
     return f"{SPARK} {1 + path.startswith(SECOND_SPARK)}"
 

@@ -17,27 +17,27 @@ from milepost.cli.app import app_for
 from milepost.embedded import EmbeddedServer
 from milepost.pipeline.start_spark import spark_session
 from tests.pipeline.archived import GROUP, Archive, archive_of
+from tests.pipeline.own_spark import BRIEF
 from tests.server import postgres
 
 APPLICATION = "tests.pipeline.application"
 SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
-    "spark.ui.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
-    # For the seconds that a test takes, optimising costs more than it saves.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    **BRIEF,
 }
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Spark in this process, on two cores."""
+    """Spark in this process, on two cores. A task that fails is tried once more, which is enough to
+    show what a retry does: each try starts a Python process."""
     place: Path = tmp_path_factory.mktemp("spark")
     settings = SETTINGS | {
         "spark.local.dir": str(place / "local"),
         "spark.sql.warehouse.dir": str(place / "warehouse"),
     }
-    session = spark_session("milepost-tests", "local[2,4]", settings)
+    session = spark_session("milepost-tests", "local[2,2]", settings)
     yield session
     session.stop()
 

@@ -12,6 +12,7 @@ from milepost import Milepost, SparkSettings, Upsert
 from milepost.pipeline.write import range_writer, staging
 from milepost.runtime import Until
 from tests.pipeline import running
+from tests.pipeline.own_spark import BRIEF
 
 mp = Milepost(os.environ["MILEPOST_URL"])
 
@@ -57,6 +58,6 @@ def kill_in_batch(moment: str, batch: int) -> None:
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         kill_in_batch(sys.argv[1], int(sys.argv[2]))
-    config = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+    config = {**BRIEF, "spark.sql.shuffle.partitions": "2"}
     until: Until = "stopped" if "stopped" in sys.argv else "caught_up"
     mp.run(until=until, spark=SparkSettings("local[2]", config))

@@ -23,6 +23,7 @@ from pyspark.sql import functions as f
 from milepost import Append, Files, Milepost, RecordedMessage, ToLog, ToQueue, Upsert
 from milepost.db import Connection
 from milepost.pipeline import history, spark_session
+from tests.pipeline.own_spark import BRIEF
 from tests.pipeline.running import orders, parsed, per_customer
 from tests.waiting import wait_until
 
@@ -54,6 +55,7 @@ def explained(df: DataFrame) -> Iterator[str]:
 def start_session(place: Path) -> SparkSession:
     (place / "events").mkdir()
     spark = spark_session("indiscreet", "local[2]", {
+        **BRIEF,
         "spark.ui.enabled": "true", "spark.ui.port": "0", "spark.sql.ui.explainMode": "extended",
         "spark.eventLog.enabled": "true", "spark.eventLog.dir": str(place / "events"),
         "spark.eventLog.compress": "false", "spark.local.dir": str(place / "local"),

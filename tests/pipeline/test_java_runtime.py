@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -11,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from milepost import Milepost
+from tests.pipeline.own_spark import BRIEF
 from tests.pipeline.sourcing import append
 
 SCRIPT = """
-import os
+import json, sys
 from milepost.pipeline import spark_session
-spark = spark_session("wheel", "local[1]", {"spark.ui.enabled": "false"})
+spark = spark_session("wheel", "local[1]", json.loads(sys.argv[1]))
 print("java", spark._jvm.java.lang.System.getProperty("java.home"))
 print("read", spark.read.format("milepost").load().count())
 spark.stop()
@@ -42,7 +44,7 @@ def test_spark_runs_where_there_is_no_java(mp: Milepost, url: str, tmp_path: Pat
         "MILEPOST_URL": url,
     }
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT],
+        [sys.executable, "-c", SCRIPT, json.dumps(BRIEF)],
         env=environ,
         cwd=tmp_path,
         capture_output=True,

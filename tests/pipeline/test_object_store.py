@@ -4,7 +4,6 @@ reads it instead, and the rows are the same."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import count
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -20,7 +19,6 @@ from tests.pipeline.sourcing import table
 
 pytestmark = pytest.mark.parametrize("order", ["append"])
 CUSTOMERS = "select customer, total, orders from customers order by customer"
-_numbers = count()
 
 
 @pytest.fixture(scope="module")
@@ -29,27 +27,22 @@ def store() -> Iterator[Store]:
         yield started
 
 
-@pytest.fixture(params=["in the address", "in the environment"])
-def address(
-    request: pytest.FixtureRequest,
-    store: Store,
-    spark: SparkSession,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[str]:
-    """Where the server is said to be. Java knows nothing of `s3a`, and of the variables: Spark's
-    workers are given them as executors on other hosts would be."""
+@pytest.fixture
+def addresses(
+    store: Store, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[str, str]]:
+    """One that says where the server is, and one that leaves it to the environment. Java knows
+    nothing of `s3a`, and of the variables: Spark's workers are given them as executors on other
+    hosts would be."""
     store.make_bucket(monkeypatch)
-    place = f"{BUCKET}/spark/{next(_numbers)}"
-    address, variables = store.address(place), CREDENTIALS
-    if request.param == "in the environment":
-        address, variables = f"s3://{place}", CREDENTIALS | store.endpoint
+    place, variables = f"{BUCKET}/spark", CREDENTIALS | store.endpoint
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     context = spark.sparkContext
     with monkeypatch.context() as patched:
         patched.setattr(context, "environment", {**context.environment, **variables})
         register_source(spark)  # with these variables
-        yield address
+        yield store.address(f"{place}/1"), f"s3://{place}/2"
     register_source(spark)
     files_frame._unknown.clear()
 
@@ -59,14 +52,15 @@ def plan(frame: DataFrame) -> str:
 
 
 def test_the_same_rows_through_python(
-    spark: SparkSession, mp: Milepost, url: str, address: str
+    spark: SparkSession, mp: Milepost, url: str, addresses: tuple[str, str]
 ) -> None:
     place(mp, 0, 60)
     positions = [message.position for message in mp.read()]
     expected = sorted(table(spark, url).collect())
-    with archive_of(mp, url, address) as archive:
-        archive.up_to(positions[19], positions[39])
-        archive.remove(positions[29])
+    for address, end in zip(addresses, (positions[19], positions[39]), strict=True):
+        with archive_of(mp, url, address) as archive:
+            archive.up_to(end)
+            archive.remove(min(end, positions[29]))
 
     whole = history(spark, url)
     assert "FileScan" not in plan(whole)

@@ -21,3 +21,10 @@ mp.pipeline("p", sink=Append("t"))(lambda messages: messages)
 
 def test_milepost_and_its_commands_need_no_extra() -> None:
     subprocess.run([sys.executable, "-c", _PROGRAM, *_EXTRAS], check=True, timeout=60)
+
+
+def test_a_process_that_spark_starts_does_not_wait_for_pandas() -> None:
+    """It takes half a second, for each stream and for each worker."""
+    modules = ("milepost.pipeline.data_source", "milepost.pipeline.write.staging")
+    script = f"import sys, {', '.join(modules)}; sys.exit('pandas' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

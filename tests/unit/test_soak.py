@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.parallel import share_of, worker_count
+from tests.parallel import WITHOUT_SESSION, share_of, worker_count
 from tests.soak import GROUPS, PARTS, Figures, Outcome, read_results, selected
 
 
@@ -44,7 +44,9 @@ def test_spark_tests_are_two_shares_and_other_files_one_each() -> None:
         share_of(f"tests/pipeline/{path}.py::x") for path in ("rebuild/test_a", "source/test_b")
     ]
     assert [len(set(first)), len(set(second)), len({*first, *second})] == [1, 1, 2]
-    assert share_of("tests/sql/test_a.py::test_x[1]") == "tests/sql/test_a.py"
+    for path in ("tests/sql/test_a.py", *(f for f in WITHOUT_SESSION if f.endswith(".py"))):
+        assert share_of(f"{path}::test_x[1]") == path
+        assert path.startswith("tests/sql") or Path(path).is_file()
 
 
 @pytest.mark.parametrize("arguments", [["tests/unit"], ["tests/sql/test_plans.py::test_x"]])

@@ -39,6 +39,8 @@ from tests.undecodable import append_undecodable
 
 BEGINNING = Position.BEGINNING
 append_order = pytest.mark.parametrize("order", ["append"])
+# Where the order matters: its positions have two parts that differ.
+transaction_order = pytest.mark.parametrize("order", ["transaction"])
 
 
 def files_of(spark: SparkSession, url: str, conn: Connection, directory: Path) -> SparkFiles:
@@ -59,6 +61,7 @@ def left_over(directory: Path, known: Sequence[ArchivedFile]) -> set[str]:
     return {path.name for path in directory.iterdir()} - {file.name for file in known}
 
 
+@transaction_order
 def test_ranges_are_written_at_the_same_time_and_committed_in_order(
     spark: SparkSession, mp: Milepost, url: str, conn: Connection, tmp_path: Path
 ) -> None:
@@ -252,36 +255,38 @@ def test_a_commit_that_fails_is_the_last_one(
     assert [file.last for file in known] == [positions[9]]
 
 
+@append_order
 def test_the_archiver_with_spark_as_its_engine(
     spark: SparkSession, mp: Milepost, url: str, conn: Connection, tmp_path: Path
 ) -> None:
-    positions = append(mp, 55)
+    positions = append(mp, 30)
     set_policy(conn, Policy(archive=str(tmp_path), archive_after=timedelta(0)))
     mp.archiver(FileSize(file_messages=20, least_messages=1), SparkSettings()).run("caught_up")
     found = files_between(conn, "milepost", Position.BEGINNING, positions[-1])
-    assert [file.messages for file in found] == [20, 20, 15]
+    assert [file.messages for file in found] == [20, 10]
     assert all(file.has_content for file in found)
-    mp.append(conn, Message("Last", {"n": 55}))
+    mp.append(conn, Message("Last", {"n": 30}))
     mp.archiver(FileSize(least_messages=1)).run("caught_up")  # the other engine continues
-    assert sum(1 for _ in history(spark, url, columns=["data"]).toLocalIterator()) == 56
+    assert sum(1 for _ in history(spark, url, columns=["data"]).toLocalIterator()) == 31
     assert "MapInArrow" not in str(history(spark, url)._jdf.queryExecution())
 
 
+@transaction_order
 def test_compacting_joins_small_files_and_adds_content(
     spark: SparkSession, mp: Milepost, url: str, conn: Connection, archive: Archive
 ) -> None:
-    positions = append(mp, 60)
-    archive.up_to(*positions[4:60:5])
-    archive.remove(positions[29])
+    positions = append(mp, 25)
+    archive.up_to(*positions[4:25:5])
+    archive.remove(positions[14])
     before = sorted(history(spark, url).collect())
-    done = compact_with_spark(spark, conn, url, "milepost", target_messages=25)
-    assert (done.joined, done.written, done.with_content, done.overtaken) == (12, 3, 3, 0)
+    done = compact_with_spark(spark, conn, url, "milepost", target_messages=15)
+    assert (done.joined, done.written, done.with_content, done.overtaken) == (5, 2, 2, 0)
     found = archive.files()
-    assert [file.messages for file in found] == [25, 25, 10]
+    assert [file.messages for file in found] == [15, 10]
     assert sorted(history(spark, url).collect()) == before
     content = history(spark, url, columns=["content"])
-    assert content.agg(f.sum(f.variant_get("content", "$.n", "int"))).collect()[0][0] == 1770
-    again = compact_with_spark(spark, conn, url, "milepost", target_messages=25)
+    assert content.agg(f.sum(f.variant_get("content", "$.n", "int"))).collect()[0][0] == 300
+    again = compact_with_spark(spark, conn, url, "milepost", target_messages=15)
     assert (again.joined, again.written) == (0, 0)
 
 

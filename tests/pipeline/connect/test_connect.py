@@ -14,6 +14,7 @@ import pytest
 from milepost import Milepost
 from tests.pipeline.cluster.daemon import Daemon, start
 from tests.pipeline.cluster.standalone import ROOT, SPARK_HOME, bare_environment
+from tests.pipeline.own_spark import BRIEF
 from tests.pipeline.running import expected_per_customer, rows
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -36,8 +37,8 @@ def connect_server(tmp_path: Path) -> Iterator[str]:
     for setting in (
         "spark.connect.grpc.binding.address=127.0.0.1",
         "spark.connect.grpc.binding.port=0",
-        "spark.ui.enabled=false",
         "spark.sql.shuffle.partitions=2",
+        *(f"{name}={value}" for name, value in BRIEF.items()),
     ):
         command += ["--conf", setting]
     daemon = start([*command, "--class", SERVER], environment, tmp_path / "log", tmp_path)

@@ -158,7 +158,7 @@ def test_a_stateful_pipeline_is_rebuilt_by_its_own_stream(
         "totals",
         sink=Upsert("totals", key=["customer"], set=["total"]),
         stateful=True,
-        max_messages_per_batch=40,
+        max_messages_per_batch=30,
     )
     def totals(messages: DataFrame) -> DataFrame:
         return parsed(messages).groupBy("customer").agg(f.sum("total").alias("total"))
@@ -167,17 +167,17 @@ def test_a_stateful_pipeline_is_rebuilt_by_its_own_stream(
         return [(name, total) for name, total, _ in expected_per_customer(count)]
 
     query = "select customer, total from totals order by customer"
-    place(mp, 0, 60)
+    place(mp, 0, 20)
     catch_up(totals, spark)
-    place(mp, 60, 60)
+    place(mp, 20, 20)
     told: list[Progress] = []
     rebuilt = rebuild_of(totals, spark, seen=told).run()
     assert (rebuilt.version, rebuilt.replaced) == (2, 1)
-    assert rows(mp, query) == expected(120)
-    assert told[-1].done == told[-1].total == 120
-    place(mp, 120, 30)
+    assert rows(mp, query) == expected(40)
+    assert told[-1].done == told[-1].total == 40
+    place(mp, 40, 10)
     catch_up(totals, spark)
-    assert rows(mp, query) == expected(150)
+    assert rows(mp, query) == expected(50)
 
 
 @append_order

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from milepost import Milepost
 from milepost.pipeline.rebuild.swap import Progress
 from tests.integration.cli.command import Cli
+from tests.pipeline.own_spark import BRIEF_VARIABLE
 from tests.pipeline.rebuilding import CUSTOMERS, active_version, customers, rebuild_of, tables
 from tests.pipeline.running import catch_up, expected_per_customer, place, rows
 from tests.waiting import wait_until
@@ -39,7 +40,7 @@ def test_a_killed_rebuild_goes_on_where_it_stopped(
 
 
 def kill_when_it_has_begun_to_fill(mp: Milepost, url: str) -> None:
-    cli = Cli(url, {"MILEPOST_SPARK_MASTER": "local[1]"})
+    cli = Cli(url, {"MILEPOST_SPARK_MASTER": "local[1]", "MILEPOST_SPARK_CONF": BRIEF_VARIABLE})
     process = cli.start(
         "pipelines", "rebuild", "customers", "tests.pipeline.application:mp", "--max-messages", "50"
     )

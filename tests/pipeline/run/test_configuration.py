@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from milepost import Milepost
+from tests.pipeline.own_spark import BRIEF_VARIABLE
 from tests.pipeline.running import place, rows
 
 REPOSITORY = Path(__file__).parents[3]
@@ -48,7 +49,8 @@ def test_later_places_win_in_the_session_that_runs(mp: Milepost, url: str, tmp_p
     place(mp, 0, 5)
     variables = {
         "MILEPOST_URL": url,
-        "MILEPOST_SPARK_CONF": "sql.shuffle.partitions=6;sql.session.timeZone=Africa/Cairo",
+        "MILEPOST_SPARK_CONF": "sql.shuffle.partitions=6;sql.session.timeZone=Africa/Cairo;"
+        + BRIEF_VARIABLE,
         "PYTHONPATH": os.pathsep.join(map(str, (REPOSITORY / "src", REPOSITORY))),
     }
     command = "run application:mp --until caught_up --spark-conf spark.sql.shuffle.partitions=7"

@@ -17,6 +17,7 @@ from milepost import Milepost, RecordedMessage, Upsert
 from milepost.db import Connection
 from milepost.errors import SparkDriverEnded
 from tests.pipeline.engine.spark_runner import spark_runner
+from tests.pipeline.own_spark import BRIEF_VARIABLE
 from tests.pipeline.running import (
     Running,
     expected_per_customer,
@@ -34,12 +35,19 @@ SINK = Upsert("customers", key=["customer"], add=["total", "orders"])
 START_SECONDS = 300.0  # for a Spark on a busy machine
 
 
-def started(url: str, directory: Path, *words: str) -> subprocess.Popen[str]:
-    command = ["run", "tests.pipeline.driver:mp", "--spark-conf", "ui.enabled=false", *words]
+def started(
+    url: str, directory: Path, *words: str, master: str = "local[2]"
+) -> subprocess.Popen[str]:
+    command = ["run", "tests.pipeline.driver:mp", "--master", master, *words]
+    variables = {
+        "MILEPOST_URL": url,
+        "MILEPOST_SPARK_DIR": directory.as_uri(),
+        "MILEPOST_SPARK_CONF": BRIEF_VARIABLE,
+    }
     return subprocess.Popen(
         [sys.executable, "-m", "milepost.cli", *command],
         cwd=REPOSITORY,
-        env=os.environ | {"MILEPOST_URL": url, "MILEPOST_SPARK_DIR": directory.as_uri()},
+        env=os.environ | variables,
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -63,8 +71,9 @@ def children(pid: int) -> list[int]:
 def test_a_killed_jvm_is_told_and_ends_the_process_for_its_supervisor(
     mp: Milepost, url: str, tmp_path: Path
 ) -> None:
+    """Which starts it again. That run shows no noise of Spark, as any run."""
     place(mp, 0, 30)
-    process = started(url, tmp_path, "--master", "local[2]")
+    process = started(url, tmp_path)
     try:
         wait_until(lambda: _orders(mp) == 30, START_SECONDS, look_seconds=0.1)
         (java,) = children(process.pid)
@@ -82,10 +91,17 @@ def test_a_killed_jvm_is_told_and_ends_the_process_for_its_supervisor(
     ((state, error),) = rows(mp, "select state, last_error from milepost.pipelines")
     assert (state, str(error)[:16]) == ("failed", "SparkDriverEnded")
     place(mp, 30, 30)
-    with started(url, tmp_path, "--master", "local[2]", "--until", "caught_up") as again:
+    with started(url, tmp_path, "--until", "caught_up") as again:
         _, stderr = again.communicate(timeout=300)
     assert again.returncode == 0, stderr
     assert rows(mp, CUSTOMERS) == expected_per_customer(60)
+    refuse_noise_of_spark(stderr)
+
+
+def refuse_noise_of_spark(stderr: str) -> None:
+    """Only Milepost says something."""
+    lines = stderr.splitlines()
+    assert [x for x in lines if "milepost" not in x and not x.startswith("running")] == []
 
 
 @pytest.mark.parametrize("kind", ["pipeline", "processor"])
@@ -117,8 +133,8 @@ def do_nothing(_messages: list[RecordedMessage], _tx: Connection) -> None:
 def test_an_unreachable_master_is_one_line(mp: Milepost, url: str, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    words = ("--master", f"spark://127.0.0.1:{port}", "--until", "caught_up")
-    with started(url, tmp_path, *words) as process:
+    master = f"spark://127.0.0.1:{port}"
+    with started(url, tmp_path, "--until", "caught_up", master=master) as process:
         _, stderr = process.communicate(timeout=100)
     assert process.returncode == 1
     (line,) = [x for x in stderr.splitlines() if "running" not in x]

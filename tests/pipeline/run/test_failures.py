@@ -21,7 +21,7 @@ APPLICATION = "tests.pipeline.broken"
 @pytest.fixture
 def broken(in_process: Callable[..., Result], mp: Milepost) -> Iterator[Callable[..., Result]]:
     """Runs one of the pipelines."""
-    place(mp, 0, 10)
+    place(mp, 0, 2)
 
     def run(name: str, *words: str) -> Result:
         return in_process(

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,7 +29,6 @@ from tests.pipeline.running import (
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("spark_directory")
-REPOSITORY = Path(__file__).parents[3]
 SINK = Upsert("customers", key=["customer"], add=["total", "orders"])
 CUSTOMERS = "select customer, total, orders from customers order by customer"
 
@@ -188,23 +183,3 @@ def test_it_goes_on_after_a_restart_of_the_server(
         place(mp, 120, 30)
         wait_until(lambda: pipeline.position() == mp.horizon(), 100)
     assert rows(mp, CUSTOMERS) == expected_per_customer(150)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(400)
-@pytest.mark.parametrize("order", ["append"])
-def test_the_command_runs_pipelines_without_sparks_noise(mp: Milepost, url: str) -> None:
-    place(mp, 0, 20)
-    command = (
-        "run tests.pipeline.driver:mp --until caught_up --master local[2] "
-        "--spark-conf ui.enabled=false"
-    )
-    result = subprocess.run(
-        [sys.executable, "-m", "milepost.cli", *command.split()],
-        cwd=REPOSITORY, env=os.environ | {"MILEPOST_URL": url}, timeout=300, check=False,
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert result.returncode == 0, result.stderr
-    assert rows(mp, CUSTOMERS) == expected_per_customer(20)
-    lines = result.stderr.splitlines()
-    assert [x for x in lines if "milepost" not in x and not x.startswith("running")] == []

@@ -35,6 +35,11 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.parametrize("order", ["append"])
 SCHEMA = StructType([StructField(name, StringType()) for name in ("type", "data", "key")])
 QUERY = str(uuid4())
+FENCE_OUT = """
+create or replace function milepost.note_spark_write(
+  query uuid, batch bigint, rows bigint, may_differ boolean
+) returns boolean language sql as 'select true'
+"""
 WAITING = "select count(*) from pg_locks where not granted"
 TABLES = "select count(*) from pg_class where relname like 'staging_spark_%' and relkind = 'r'"
 
@@ -72,6 +77,16 @@ def test_a_repeated_batch_is_not_written_again(mp: Milepost, url: str) -> None:
     assert not commit.write([staged(commit, [1, 2])], 7)
     assert commit.write([staged(commit, [3])], 8)
     assert numbers_in(mp) == [1, 2, 3]
+
+
+def test_without_the_fence_a_repeated_batch_is_written_again(
+    mp: Milepost, url: str, conn: Connection
+) -> None:
+    conn.execute(FENCE_OUT)
+    commit = commit_to(url)
+    for _ in range(2):
+        assert commit.write([staged(commit, [1, 2])], 0)
+    assert numbers_in(mp) == [1, 2, 1, 2]
 
 
 def test_attempts_that_do_not_count_are_not_written(mp: Milepost, url: str) -> None:

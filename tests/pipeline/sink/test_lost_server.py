@@ -27,8 +27,8 @@ from tests.crashing import migrated_database
 from tests.integration.processors.proxy import Mischief, Proxy, proxied
 from tests.pipeline.crashing import crash, is_merging, locked
 from tests.pipeline.running import rows
-from tests.pipeline.sink.test_commit import QUERY, commit_to, numbers_in, staged
-from tests.pipeline.sink.test_writing import FENCE_OUT, copied, counted, data_of, write
+from tests.pipeline.sink.test_commit import FENCE_OUT, QUERY, commit_to, numbers_in, staged
+from tests.pipeline.sink.test_writing import copied, counted, data_of, write
 from tests.pipeline.sourcing import append as append_numbers
 from tests.server import postgres
 from tests.waiting import wait_until

@@ -19,11 +19,6 @@ from tests.pipeline.sourcing import append as append_numbers
 from tests.pipeline.sourcing import stream
 
 pytestmark = pytest.mark.parametrize("order", ["append"])
-FENCE_OUT = """
-create or replace function milepost.note_spark_write(
-  query uuid, batch bigint, rows bigint, may_differ boolean
-) returns boolean language sql as 'select true'
-"""
 EVERYTHING = """
   true as a, cast(1 as tinyint) as b, 2S as c, 3 as d, 4L as e, cast(0.1 as float) as f, 0.2D as g,
   cast(1.50 as decimal(9, 2)) as h, 'i"é' as i, X'00ff' as j, date'2026-01-31' as k,
@@ -117,26 +112,20 @@ def test_what_cannot_be_written_is_said(
     assert list(mp.read()) == []
 
 
-def test_a_stream_is_written_once_though_a_batch_is_repeated(
+def test_a_stream_is_written_once_though_a_batch_is_repeated_and_refused_from_an_old_copy(
     spark: SparkSession, mp: Milepost, url: str, tmp_path: Path
 ) -> None:
-    append_numbers(mp, 25)
-    copied(spark, url, tmp_path)
-    forget_last_commit(tmp_path)
-    append_numbers(mp, 5, first=25)
-    copied(spark, url, tmp_path)
-    assert sorted(each["n"] for each in data_of(mp, "copies")) == list(range(30))
-
-
-def test_without_the_fence_the_repeated_batch_is_doubled(
-    spark: SparkSession, mp: Milepost, url: str, conn: Connection, tmp_path: Path
-) -> None:
-    conn.execute(FENCE_OUT)
+    place, copy = tmp_path / "place", tmp_path / "copy"
     append_numbers(mp, 5)
-    copied(spark, url, tmp_path)
-    forget_last_commit(tmp_path)
-    copied(spark, url, tmp_path)
-    assert len(data_of(mp, "copies")) == 10
+    copied(spark, url, place)
+    shutil.copytree(place, copy)
+    forget_last_commit(place)
+    append_numbers(mp, 15, first=5)  # of which ten are a batch
+    copied(spark, url, place)
+    assert sorted(each["n"] for each in data_of(mp, "copies")) == list(range(20))
+    with pytest.raises(Exception, match="which is in the log already"):
+        copied(spark, url, copy)
+    assert len(data_of(mp, "copies")) == 20
 
 
 def test_a_stream_whose_directory_is_lost_is_another_one(
@@ -149,18 +138,3 @@ def test_a_stream_whose_directory_is_lost_is_another_one(
     append_numbers(mp, 1, first=5)
     copied(spark, url, tmp_path)
     assert sorted(each["n"] for each in data_of(mp, "copies")) == sorted([*range(5), *range(6)])
-
-
-def test_an_old_copy_of_the_directory_is_refused(
-    spark: SparkSession, mp: Milepost, url: str, tmp_path: Path
-) -> None:
-    place, copy = tmp_path / "place", tmp_path / "copy"
-    append_numbers(mp, 5)
-    copied(spark, url, place)
-    shutil.copytree(place, copy)
-    for first in (5, 10):
-        append_numbers(mp, 5, first=first)
-        copied(spark, url, place)
-    with pytest.raises(Exception, match="which is in the log already"):
-        copied(spark, url, copy)
-    assert sorted(each["n"] for each in data_of(mp, "copies")) == list(range(15))

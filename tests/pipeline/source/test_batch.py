@@ -90,6 +90,7 @@ def test_from_a_position_to_a_position(spark: SparkSession, mp: Milepost, url: s
     assert numbers_of(part) == list(range(10, 20))
 
 
+@append_order
 def test_a_batch_has_no_triggers(spark: SparkSession, url: str) -> None:
     with pytest.raises(Exception, match="is for streams: a batch reads up to endingPosition"):
         table(spark, url, maxMessagesPerTrigger=3).collect()
@@ -164,6 +165,7 @@ def plan_of(messages: Any) -> str:
     return f" {text}".replace("(1)", "").replace("*", "")
 
 
+@append_order
 def test_only_the_columns_asked_for_are_fetched(
     spark: SparkSession, mp: Milepost, url: str
 ) -> None:

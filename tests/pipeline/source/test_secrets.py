@@ -16,6 +16,7 @@ from psycopg.conninfo import make_conninfo
 from milepost import Milepost
 from tests.object_store import ACCESS_KEY, BUCKET, SECRET_KEY, Store, object_store
 from tests.pipeline.archived import archive_of
+from tests.pipeline.own_spark import JAVA_OPTIONS
 from tests.pipeline.sourcing import append
 
 PASSWORD = "correct-horse-battery-staple"  # noqa: S105 - the server asks for none
@@ -32,14 +33,14 @@ from pyspark.errors import PySparkException
 from milepost.log.history import Location
 from milepost.pipeline import history, spark_session
 
-place, bad, directory, store, *names = sys.argv[1:]
+place, bad, directory, store, options, *names = sys.argv[1:]
 place, good = Path(place), os.environ["MILEPOST_URL"]
 (place / "events").mkdir()
 spark = spark_session("secrets", "local[2]", {
     "spark.ui.enabled": "true", "spark.ui.port": "0",
     "spark.eventLog.enabled": "true", "spark.eventLog.dir": str(place / "events"),
     "spark.eventLog.compress": "false", "spark.local.dir": str(place / "local"),
-    "spark.sql.warehouse.dir": str(place / "warehouse"),
+    "spark.sql.warehouse.dir": str(place / "warehouse"), "spark.driver.extraJavaOptions": options,
 }, is_quiet=False)
 said = []
 
@@ -138,7 +139,7 @@ def test_a_secret_shows_up_nowhere(
             archive.remove()
     bad = f"postgresql://ada:{PASSWORD}@127.0.0.1:1/shop"  # nobody listens there
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(place), bad, *addresses, *names],
+        [sys.executable, "-c", SCRIPT, str(place), bad, *addresses, JAVA_OPTIONS, *names],
         env=os.environ | {"MILEPOST_URL": make_conninfo(url, password=PASSWORD)},
         capture_output=True,
         text=True,

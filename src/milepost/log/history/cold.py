@@ -77,7 +77,7 @@ class ColdFile:
         is_named = selection.topics is not None or selection.types is not None
         number, rows, last = self._group_after(after, _NAMED if is_named else _READ)
         if is_named:
-            rows = self.group(number) if len(rows.selected(selection)) else _NO_ROWS
+            rows = self.group(number) if len(rows.selected(selection)) else _no_rows()
         return Stretch(after, last, selection, rows.selected(selection))
 
     def raw(self, position: Position) -> RawMessage | None:
@@ -111,7 +111,7 @@ class ColdFile:
                 if len(rows) and rows.last > position:
                     return number, rows, rows.last
         if not numbers:
-            return 0, _NO_ROWS, self.file.last
+            return 0, _no_rows(), self.file.last
         return numbers[-1], self._columns_of(numbers[-1], columns), self.file.last
 
     def _columns_of(self, number: int, columns: Sequence[str]) -> Rows:
@@ -224,8 +224,11 @@ def _read_group(opened: ColdFile, number: int, columns: Sequence[str]) -> Rows:
     return rows
 
 
-_NO_ROWS = Rows(
-    pa.schema(
+@lru_cache(maxsize=1)
+def _no_rows() -> Rows:
+    """Made at the first use: pyarrow then imports pandas, which takes half a second. Each process
+    that Spark starts imports this module."""
+    schema = pa.schema(
         [
             *((name, pa.dictionary(pa.int32(), pa.string())) for name in REPEATED),
             *((name, pa.string()) for name in ("data", "key", "metadata", "id")),
@@ -233,8 +236,8 @@ _NO_ROWS = Rows(
             ("recorded_at", pa.timestamp("us", tz="UTC")),
             ("recorded_at_text", pa.string()),
         ]
-    ).empty_table()
-)
+    )
+    return Rows(schema.empty_table())
 
 
 def rows_of(file: ArchivedFile) -> Iterator[tuple[Any, ...]]:
