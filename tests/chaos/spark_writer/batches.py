@@ -40,10 +40,7 @@ def note(place: Path, batch: int) -> None:
 def batches(commit: Commit, place: Path) -> Iterator[int]:
     """Each batch that was written, before it is noted."""
     for batch in count(noted(place) + 1):
-        attempts = [
-            stage(commit, QUERY, iter([_rows(numbers(batch, task))]), is_stream=True)
-            for task in (0, 1)
-        ]
+        attempts = [stage(commit, QUERY, iter([_rows(numbers(batch, task))])) for task in (0, 1)]
         commit.write(attempts, batch)
         yield batch
         note(place, batch)

@@ -27,7 +27,7 @@ from milepost.pipeline.sink import commit as commit_module
 from milepost.pipeline.sink.commit import Attempt, Commit
 from milepost.pipeline.sink.options import parse
 from milepost.pipeline.sink.rows import Rows
-from milepost.pipeline.sink.writers import stage
+from milepost.pipeline.sink.writers import BatchWriter, stage
 from milepost.sql import LogOrder
 from tests.roles import Roles, roles_in
 from tests.waiting import wait_until
@@ -55,7 +55,8 @@ def staged(
     """As a task does it."""
     rows = [{"type": "Counted", "data": str(n), "key": f"k{n}"} for n in numbers]
     batches = [pa.RecordBatch.from_pylist([row]) for row in rows]
-    return stage(commit, query, iter(batches), is_stream=is_stream)
+    name = "" if is_stream else commit.open(query, is_stream=False, retry_seconds=0)
+    return stage(commit, query, iter(batches), name)
 
 
 def numbers_in(mp: Milepost) -> list[Any]:
@@ -165,7 +166,7 @@ def test_rows_that_are_no_messages_are_explained(
         [{"type": "T", "data": data, "key": "k"}],
         pa.schema([(n, pa.string()) for n in SCHEMA.names]),
     )
-    attempt = stage(commit, QUERY, iter([rows]), is_stream=True)
+    attempt = stage(commit, QUERY, iter([rows]))
     with pytest.raises(InvalidRows, match=reason):
         commit.write([attempt], 0)
     assert numbers_in(mp) == []
@@ -244,3 +245,16 @@ def test_another_role_is_told_what_it_lacks(roles: Roles) -> None:
 def test_a_database_without_milepost_is_named(empty_database: str, order: LogOrder) -> None:
     with pytest.raises(NotMigrated):
         staged(commit_to(empty_database), [1])
+
+
+def test_a_task_that_is_late_leaves_nothing_of_a_write_that_was_aborted(
+    mp: Milepost, url: str, conn: Connection
+) -> None:
+    """Spark does not wait for the other tasks of a job that has failed."""
+    writer = BatchWriter(commit_to(url).options, SCHEMA).begin()
+    writer.abort([])
+    row = {"type": "Counted", "data": "1", "key": "k"}
+    with pytest.raises(Exception, match="does not exist"):
+        writer.write(iter([pa.RecordBatch.from_pylist([row])]))
+    assert conn.execute(TABLES.encode()).fetchone() == (0,)
+    assert conn.execute("select count(*) from milepost.spark_writes").fetchone() == (0,)

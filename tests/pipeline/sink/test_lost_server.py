@@ -111,7 +111,7 @@ def staged_around(commit: Commit, numbers: Sequence[int], event: Callable[[], An
                 event()
             yield pa.RecordBatch.from_pylist([{"type": "T", "data": str(n), "key": "k"}])
 
-    return stage(commit, QUERY, batches(), is_stream=True)
+    return stage(commit, QUERY, batches())
 
 
 @pytest.mark.usefixtures("small_chunks")

@@ -44,15 +44,17 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._commit = Commit(options, Rows.of(schema, options.topic))
         self._query = str(uuid4())
+        self._staging = ""
 
     def begin(self) -> BatchWriter:
-        """On the driver: what is wrong with the database is said before any task starts."""
-        self._commit.open(self._query, is_stream=False, retry_seconds=0)
+        """On the driver: what is wrong with the database is said before any task starts. Tasks do
+        not open the write: one that is late would open it again after it was aborted."""
+        self._staging = self._commit.open(self._query, is_stream=False, retry_seconds=0)
         return self
 
     @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Attempt:
-        return stage(self._commit, self._query, iterator, is_stream=False)
+        return stage(self._commit, self._query, iterator, self._staging)
 
     @plainly
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -72,22 +74,21 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Attempt:
-        return stage(self._commit, _query_of_task(), iterator, is_stream=True)
+        return stage(self._commit, _query_of_task(), iterator)
 
     @plainly
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         self._commit.write(messages, batchId)
 
 
-def stage(
-    commit: Commit, query: str, batches: Iterator[pa.RecordBatch], *, is_stream: bool
-) -> Attempt:
-    """What each task runs. A task without rows does not connect."""
+def stage(commit: Commit, query: str, batches: Iterator[pa.RecordBatch], name: str = "") -> Attempt:
+    """What each task runs. A task without rows does not connect. `name`: of the staging table;
+    without it, that of a stream."""
     tags: list[int] = []
-    copied, name = 0, ""
+    copied = 0
     for table in chunks(batches):
         with lost_server_told(commit.options.retry_seconds):
-            name = name or _opened(commit, query, is_stream=is_stream)
+            name = name or _opened(commit, query)
             tags.append(_copied(commit, name, table, copied))
         copied += table.num_rows
     return Attempt(query, name, tuple(tags), copied)
@@ -109,16 +110,17 @@ def _copied(commit: Commit, name: str, table: pa.Table, first_row: int) -> int:
             return tag
 
 
-def _opened(commit: Commit, query: str, *, is_stream: bool) -> str:
-    """Through the connection of this worker, which a restart of the server may have cut since the
-    last task. What else fails is asked again through psycopg: its errors have a SQLSTATE."""
-    options, parameters = commit.options, {"query_id": query, "is_stream": is_stream}
+def _opened(commit: Commit, query: str) -> str:
+    """The staging table of a stream. Asked through the connection of this worker, which a restart
+    of the server may have cut since the last task. What else fails is asked again through psycopg:
+    its errors have a SQLSTATE."""
+    options, parameters = commit.options, {"query_id": query, "is_stream": True}
     statement = adbc.with_literals(sql.query("open_spark_write", options.schema), parameters)
     try:
         found = executor_connection.connection(options.conninfo).row(statement.encode())
     except (adbc.Error, OSError):
         executor_connection.forget(options.conninfo)
-        return commit.open(query, is_stream=is_stream, retry_seconds=options.retry_seconds)
+        return commit.open(query, is_stream=True, retry_seconds=options.retry_seconds)
     return str(found["staging"])
 
 
