@@ -14,6 +14,7 @@ from benchmarks import (
     archive_upsert,
     archive_write,
     horizon,
+    metrics,
     processor,
     processor_idle,
     processor_latency,
@@ -39,6 +40,7 @@ from benchmarks import (
     spark_rebuild,
     spark_upsert,
     spark_write,
+    traces,
 )
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ FIGURES: tuple[Figure, ...] = (
     append_bulk.FIGURE,
     read.FIGURE,
     horizon.FIGURE,
+    metrics.FIGURE,
     archive_write.FIGURE,
     archive_beside.FIGURE,
     archive_read.FIGURE,
@@ -69,6 +72,7 @@ FIGURES: tuple[Figure, ...] = (
     queue_tasks.FIGURE,
     queue_tx.FIGURE,
     queue_batch.FIGURE,
+    traces.FIGURE,
     spark_read.FIGURE,
     spark_upsert.FIGURE,
     spark_rebuild.FIGURE,

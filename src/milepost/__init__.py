@@ -10,6 +10,7 @@ from milepost.checkpoints import (
 )
 from milepost.errors import JobTimedOut, MilepostError, StaleWrite
 from milepost.log import append
+from milepost.observe import ProbeLimits
 from milepost.pipeline.sinks import Append, Files, History, ToLog, ToQueue, Upsert
 from milepost.pipeline.spark.settings import SparkSettings
 from milepost.processors import (
@@ -75,6 +76,7 @@ __all__ = [
     "MilepostError",
     "Position",
     "PostgresCheckpointStore",
+    "ProbeLimits",
     "Rate",
     "RecordedMessage",
     "Repeat",

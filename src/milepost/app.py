@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast, overload
@@ -26,6 +26,7 @@ from milepost.errors import ReservedName, UnknownPipeline, UnknownProcessor
 from milepost.graph import graph_of
 from milepost.log import DEFAULT_MAX_PAYLOAD_BYTES
 from milepost.log.diagnose import diagnose, rebase
+from milepost.observe import ProbeLimits
 from milepost.pipeline.definition import Definition as PipelineDefinition
 from milepost.pipeline.definition import PipelineOptions
 from milepost.pipeline.engine import SparkProcessor
@@ -42,6 +43,7 @@ from milepost.runtime import (
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from datetime import timedelta
     from typing import Any, Unpack
 
@@ -57,6 +59,8 @@ if TYPE_CHECKING:
     from milepost.processors import NewProcessor, Options
     from milepost.records import Job, Message, Position, RecordedMessage, Segment
     from milepost.runtime import Member, Until
+    from milepost.ui import Dashboard
+    from milepost.ui.security import Authorize
 
 DEFAULT_DIRECTORY = Path(".milepost")
 H = TypeVar("H", bound="Handler")
@@ -432,6 +436,8 @@ class Milepost:
         *,
         fail_fast: bool = False,
         spark: SparkSettings | None = None,
+        health: tuple[str, int] | None = None,
+        probe_limits: ProbeLimits | None = None,
         on_start: Callable[[list[str]], None] = lambda _names: None,
     ) -> None:
         """Run the processors, pipelines and workers, all or some, until SIGTERM or SIGINT; or until
@@ -442,6 +448,9 @@ class Milepost:
 
         If there is a retention policy, now or later, and the role may do it, what is old is
         archived and removed too.
+
+        With `health=("127.0.0.1", 8080)`, `/livez` and `/readyz` answer there meanwhile; see
+        `ProbeLimits`.
         """
         members = self.members(only, spark)
         queue.check_workers(members)
@@ -449,10 +458,24 @@ class Milepost:
         group = Group(
             [*members, *duties], stop_seconds, is_fail_fast=fail_fast, newest=self.horizon
         )
-        with stopping_on_signals(group.stop):
+        probed = (
+            nullcontext() if health is None else self._probed(group, members, health, probe_limits)
+        )
+        with stopping_on_signals(group.stop), probed:
             self._runtime.check(members, group.stop, self._runtime.part(PolicyWatch).look)
             on_start([member.name for member in members])
             group.run(until)
+
+    def _probed(
+        self,
+        group: Group,
+        members: Sequence[Member],
+        address: tuple[str, int],
+        limits: ProbeLimits | None,
+    ) -> AbstractContextManager[str]:
+        from milepost.observe.probe_server import probed  # imports a server that few runs need
+
+        return probed(self._runtime, group, members, address, limits or ProbeLimits())
 
     def run_archiver(
         self,
@@ -552,6 +575,20 @@ class Milepost:
         """What `milepost doctor` looks at: the log, who follows it, the queue, what runs out."""
         with db.connect(self._url) as conn, db.acting(conn, "metrics"):
             return health.examine(conn, self.schema, limits)
+
+    def dashboard(
+        self,
+        authorize: Authorize | None = None,
+        *,
+        read_only: bool = False,
+        token: str | None = None,
+    ) -> Dashboard:
+        """The dashboard as an ASGI application, to be mounted in another one. `authorize(request)`
+        returns the name of the user, or None to refuse; without it, a page asks for `token`;
+        without both, only this machine is served. Needs milepost[ui]."""
+        from milepost.ui import dashboard
+
+        return dashboard(self, authorize=authorize, read_only=read_only, token=token)
 
     def rebase(self, on_begin: Callable[[], None] = lambda: None) -> str:
         """Make a log that was restored from another cluster, or has seen a failover, this one's

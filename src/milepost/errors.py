@@ -371,6 +371,23 @@ class InvalidPosition(WithFacts):
     template = "{text!r} is not a position: expected '42' or '17:42'."
 
 
+class InvalidStart(WithFacts):
+    """A string that does not say where in the log to start."""
+
+    text: str
+    template = """{text!r} is neither beginning, end, a position (42, 17:42) nor a time
+        (2026-01-31T12:00:00Z)."""
+
+
+class InvalidField(WithFacts):
+    """A field of a form of the dashboard that cannot be used."""
+
+    field: str
+    value: str
+    expected: str
+    template = "The field {field} is {value!r}: expected {expected}. Nothing was changed."
+
+
 class ConnectionUnusable(MilepostError):
     """The caller's connection is closed, or its transaction has failed."""
 
@@ -690,6 +707,17 @@ class BudgetTooSmall(MilepostError):
         )
 
 
+class CannotListen(WithFacts):
+    """A server of this process cannot have its address."""
+
+    host: str
+    port: int
+    reason: str
+    option: str  # that has named the address
+    template = """Could not listen on {host} port {port}: {reason}. Nothing was started. End the
+        program that uses it, or pass another HOST:PORT as {option}."""
+
+
 class StopTimedOut(MilepostError):
     """A processor's batch did not end within the limit after a stop was requested."""
 
@@ -984,6 +1012,17 @@ class ArchiveNotInstalled(MilepostError):
         super().__init__(
             "The archive needs pyarrow, which is not installed. Nothing was read or changed. "
             "Install it: pip install 'milepost[archive]'."
+        )
+
+
+class MetricsNotInstalled(MilepostError):
+    """prometheus-client, which writes what Prometheus reads, is an extra."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Metrics for Prometheus need prometheus-client, which is not installed. "
+            "Install it: pip install 'milepost[metrics]'. `milepost metrics` without --listen "
+            "works without it."
         )
 
 
@@ -1424,3 +1463,20 @@ class NotOfAStream(WithFacts):
 
 class InvalidSparkSetting(MilepostError):
     """A Spark setting that is not key=value, or a [tool.milepost.spark] that is not a table."""
+
+
+class NoDashboard(WithFacts):
+    """The dashboard, where the extra `ui` is not installed."""
+
+    missing: str | None
+    template = """The dashboard needs the package {missing}, which is not installed. Run: pip
+        install 'milepost[ui]'"""
+
+
+class WeakToken(WithFacts):
+    """A token of the dashboard that could be guessed."""
+
+    length: int
+    shortest: int
+    template = """The token of the dashboard (MILEPOST_UI_TOKEN) has {length} characters: expected
+        at least {shortest}. Make one with: openssl rand -hex 16"""

@@ -150,6 +150,7 @@ class TakenJob:
     is_kept: bool
     token: int | None = None  # of a take that a server crash may undo
     begin_rules: int = 0  # LAST_ATTEMPT, SUSPECT, BEGIN_AWAITED: 0 for nearly all
+    trace: str | None = None  # the span in which it was put: traceparent, a space, tracestate
     lost: bool = False
     cancelled: bool = False
     raw_progress: bytes | None = None  # sent with the next heartbeat

@@ -72,7 +72,7 @@ def test_commands_are_found() -> None:
     assert {"pipelines", "run"} <= set(found["pipelines.md"])
     assert found["milepost.service"] == ["run"]
     assert found["Containerfile"] == ["run"]
-    assert found["kubernetes.yaml"] == ["migrate", "run", "doctor", "doctor"]
+    assert found["kubernetes.yaml"] == ["migrate", "run", "doctor"]
 
 
 @pytest.mark.parametrize(

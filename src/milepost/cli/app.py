@@ -13,7 +13,10 @@ from milepost import __version__
 from milepost.cli.failures import FailureGroup
 
 # In the order in which the help lists them. `demo` is a separate program, in milepost_demo.
-_COMMANDS = ("migrate", "append", "read", "run", "status", "doctor", "rebase", "grant", "demo")
+_COMMANDS = (
+    "migrate", "append", "read", "run", "status", "doctor", "metrics", "ui", "rebase", "grant",
+    "demo",
+)  # fmt: skip
 _GROUPS = (
     "processors", "queue", "channels", "schedules", "pipelines", "dead-letters", "retention",
     "archive", "embedded",

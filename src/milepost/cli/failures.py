@@ -16,7 +16,10 @@ from typer.core import TyperGroup
 from milepost.errors import MilepostError, NotPermitted
 
 # The activity that a command needs, unless the failed statement names one.
-_ACTIVITIES = {"append": "append", "read": "read", "status": "metrics", "doctor": "metrics"}
+_ACTIVITIES = {
+    "append": "append", "read": "read", "status": "metrics", "doctor": "metrics",
+    "metrics": "metrics",
+}  # fmt: skip
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 

@@ -18,6 +18,7 @@ from milepost.log.read import (
     Reader,
     Start,
     horizon,
+    parse_start,
     read_batch,
     start_position,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "decode_json",
     "encode",
     "horizon",
+    "parse_start",
     "raw_at",
     "read_batch",
     "refuse_unreadable",

@@ -13,9 +13,10 @@ from milepost.db import AsyncConnection, Connection, check_usable
 from milepost.log.encode import DEFAULT_MAX_PAYLOAD_BYTES, Row, encode
 from milepost.records import Message, Position
 from milepost.steps import Copy, run_steps
+from milepost.telemetry import otel
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Mapping
 
     from milepost.db import Statement
     from milepost.steps import Steps
@@ -46,12 +47,27 @@ def append(
     Returns their positions, in the same order. With an AsyncConnection, await the result. Without
     an open transaction, on an autocommit connection, all of them are one transaction.
     """
+    if otel is None or not messages:
+        return _append(conn, messages, schema, max_payload_bytes, None)
+    trace = otel.current()
+    return otel.sent(
+        "append", messages, lambda: _append(conn, messages, schema, max_payload_bytes, trace)
+    )
+
+
+def _append(
+    conn: Connection | AsyncConnection,
+    messages: tuple[Message, ...],
+    schema: str,
+    max_payload_bytes: int,
+    trace: Mapping[str, str] | None,
+) -> list[Position] | Awaitable[list[Position]]:
     if len(messages) < COPY_FROM:
-        rows = [encode(message, max_payload_bytes) for message in messages]
+        rows = [encode(message, max_payload_bytes, trace) for message in messages]
         check_usable(conn)
         return run_steps(conn, _insert(rows, schema), schema, "append")
     check_usable(conn)
-    steps = _copy(messages, schema, max_payload_bytes)
+    steps = _copy(messages, schema, max_payload_bytes, trace)
     return run_steps(conn, steps, schema, "append", in_savepoint=True)
 
 
@@ -68,13 +84,16 @@ def _insert(rows: list[Row], schema: str) -> Steps[list[Position]]:
 
 
 def _copy(
-    messages: tuple[Message, ...], schema: str, max_payload_bytes: int
+    messages: tuple[Message, ...],
+    schema: str,
+    max_payload_bytes: int,
+    trace: Mapping[str, str] | None,
 ) -> Steps[list[Position]]:
     """They are encoded while the server writes earlier ones, which saves a third of the time. If
     one is refused, a savepoint undoes the earlier ones."""
     floor: Statement = (sql.query("append_floor", schema), {})
     ((transaction_id, before),) = yield floor
-    rows = (encode(message, max_payload_bytes) for message in messages)
+    rows = (encode(message, max_payload_bytes, trace) for message in messages)
     yield Copy(sql.query("append_copy", schema), _COPY_TYPES, rows)
     ((_, after),) = yield floor
     # COPY returns nothing, but every row draws one position, in order. If the sequence moved by

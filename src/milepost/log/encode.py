@@ -40,7 +40,9 @@ def not_a_message(given: object) -> TypeError:
     )
 
 
-def encode(message: Message, max_payload_bytes: int) -> Row:
+def encode(message: Message, max_payload_bytes: int, trace: Mapping[str, str] | None = None) -> Row:
+    """`trace` goes into the metadata, unless the caller has set one there. It does not count
+    towards the limit: whether there is a span must not decide whether a message is stored."""
     if not isinstance(message, Message):
         raise not_a_message(message)
     _check_text("type", message.type)
@@ -53,6 +55,8 @@ def encode(message: Message, max_payload_bytes: int) -> Row:
     metadata = "{}" if not message.metadata else _metadata(message.metadata)
     if len(data) + len(metadata) > max_payload_bytes // 4:
         _check_size(message, data, metadata, max_payload_bytes)
+    if trace is not None and "traceparent" not in message.metadata:
+        metadata = _metadata({**trace, **message.metadata})
     # Not with NamedTuple's own constructor, which costs as much as all the checks above.
     return tuple.__new__(
         Row, (message.id, message.topic, message.key, message.type, data, metadata)

@@ -13,7 +13,7 @@ from psycopg.rows import tuple_row
 
 from milepost import sql
 from milepost.db import fetch_one, is_pooled, one, plain, run, translated
-from milepost.errors import ArchiveFileError, RangeRemoved
+from milepost.errors import ArchiveFileError, InvalidPosition, InvalidStart, RangeRemoved
 from milepost.log.decode import fetch_rows, raw_message, undecoded, unreadable
 from milepost.log.history import History, position_since, raw_at
 from milepost.log.pace import Pace
@@ -67,6 +67,23 @@ def horizon(conn: Connection, schema: str = sql.DEFAULT_SCHEMA) -> Horizon:
         row = conn.execute(sql.query("horizon", schema)).fetchone()
     transaction_id, position, is_held = one(row)
     return Horizon(Position(transaction_id, position), is_held)
+
+
+def parse_start(text: str) -> Start:
+    """From what people write: `beginning`, `end`, a position, or a time, which is local without a
+    time zone."""
+    if text == "beginning":
+        return "beginning"
+    if text == "end":
+        return "end"
+    try:
+        return Position.parse(text)
+    except InvalidPosition:
+        pass
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        raise InvalidStart(text) from None
 
 
 def start_position(conn: Connection, start: Start, schema: str = sql.DEFAULT_SCHEMA) -> Position:

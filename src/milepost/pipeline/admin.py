@@ -48,6 +48,7 @@ class PipelineStatus:
     dead_letters: int = 0
     expectations: list[dict[str, Any]] | None = None  # how many rows have passed and violated each
     rejected: str | None = None  # the view of the rows that were set aside
+    spark_page: str | None = None  # where Spark shows its jobs, as its last driver reported
 
     @property
     def is_recovered(self) -> bool | None:

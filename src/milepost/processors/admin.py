@@ -69,6 +69,17 @@ class ProcessorStatus:
         return Position(self.handled_transaction_id, self.handled_position)
 
 
+@dataclass(frozen=True, slots=True)
+class InstanceStatus:
+    """A process that runs a processor with segments, and how many of them it has claimed."""
+
+    owner: str
+    started_at: datetime
+    alive_until: datetime
+    rate: float
+    segments: int
+
+
 def is_recovered(
     state: str, lag_messages: int, *, failed_at: datetime | None, moved_at: datetime | None
 ) -> bool | None:
@@ -98,6 +109,11 @@ def find(conn: Connection, schema: str, name: str, version: int | None = None) -
         wanted = name if version is None else f"{name} version {version}"
         raise UnknownProcessor(wanted, sorted({p.name for p in known}))
     return CheckpointKey(name, max(versions) if version is None else version)
+
+
+def list_instances(conn: Connection, schema: str, key: CheckpointKey) -> list[InstanceStatus]:
+    """Those that are alive, the oldest first; none for a processor without segments."""
+    return db.fetch_records(conn, schema, "processor_instances", InstanceStatus, **key.parameters())
 
 
 def set_paused(conn: Connection, schema: str, key: CheckpointKey, *, is_paused: bool) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from milepost.handlers import (
@@ -19,6 +20,7 @@ from milepost.handlers import (
 )
 from milepost.processors.self_checkpointing.registration import participant_of
 from milepost.records import Segment
+from milepost.telemetry import otel
 
 if TYPE_CHECKING:
     from milepost.db import AsyncConnection, Connection
@@ -57,6 +59,7 @@ class Handling:
     is_given_tx_second: bool
     participant: Checkpointing | None
     skip_on_replay: bool
+    processor: str
     types: frozenset[str] | None = None  # that it handles; None: all that are read
 
     def __call__(
@@ -70,9 +73,13 @@ class Handling:
         if self.names:  # most handlers name nothing, and are called for every message
             given = {"tx": tx, "trigger": supply.trigger, "segment": supply.segment}
             named = {name: given[name] for name in self.names}
+        handler = self.handler
+        if otel is not None:
+            about = otel.about_processor(self.processor, is_async=self.is_async)
+            handler = partial(otel.processed, handler, about)
         if self.is_given_tx_second:
-            return self.handler(arguments, tx, **named)
-        return self.handler(arguments, **named)
+            return handler(arguments, tx, **named)
+        return handler(arguments, **named)
 
     def seen_of(self, arguments: Arguments) -> Arguments | None:
         """What of a call's arguments this handler is to see; None: it is not called."""
@@ -106,6 +113,7 @@ def handling(
         is_given_tx_second=is_given_tx_second,
         participant=participant,
         skip_on_replay=skip_on_replay,
+        processor=processor,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from threading import Event
@@ -31,6 +32,7 @@ from milepost.processors.set_aside.retry import Retrying
 from milepost.processors.standby import Standby
 from milepost.processors.turn import Turns
 from milepost.runtime import EventLoop, Session, SessionOver, waking
+from milepost.telemetry import otel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,7 +153,8 @@ class ProcessorSession(Session):
         return replace(batch, is_full=self._limit.position > batch.reached)
 
     def _read(self, conn: Connection, after: Position, limit: Horizon, batch_size: int) -> Batch:
-        return read_batch(
+        began = time.perf_counter()
+        batch = read_batch(
             conn,
             after,
             limit,
@@ -160,6 +163,10 @@ class ProcessorSession(Session):
             self.schema,
             history=self._history,
         )
+        if otel is not None and batch.messages:
+            topics, name = self.options.selection.topics, self.options.name
+            otel.received("read", len(batch.messages), began, topics, name)
+        return batch
 
     def rest(self, seconds: float) -> None:
         """Until it is woken, or for that long. Notices a stop."""

@@ -99,10 +99,29 @@ def list_jobs(
     status: Status | None = None,
     max_count: int = 100,
     id_: int | None = None,
+    ids: Sequence[int] | None = None,
 ) -> list[JobStatus]:
     """The oldest first."""
     parameters = {"channel": channel, "status": status, "max_count": max_count, "id": id_}
-    return db.fetch_records(conn, schema, "queue_jobs", JobStatus, **parameters)
+    chosen = None if ids is None else list(ids)
+    return db.fetch_records(conn, schema, "queue_jobs", JobStatus, **parameters, ids=chosen)
+
+
+def find_ids(
+    conn: Connection,
+    schema: str,
+    *,
+    channel: str | None = None,
+    status: Status | None = None,
+    search: str | None = None,
+    after: int | None = None,
+    max_count: int = 1_000_000,
+) -> list[int]:
+    """The ids of jobs, the oldest first. `search`: an id, or a part of the unique key, of the last
+    error or of the content."""
+    parameters = {"channel": channel, "status": status, "search": search, "after": after}
+    rows = db.fetch_all(conn, schema, "queue_find_ids", **parameters, max_count=max_count)
+    return [id_ for (id_,) in rows]
 
 
 def find(conn: Connection, schema: str, id_: int) -> JobStatus:

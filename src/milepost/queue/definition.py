@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, get_args
 
 from milepost.feeds import check_feeds
@@ -12,7 +13,8 @@ from milepost.queue.encode import LONGEST_CHANNEL, RESERVED
 from milepost.queue.handlers.around import Hooks
 from milepost.queue.handlers.call import Calls, HandlerCalls
 from milepost.queue.handlers.resources import Resources
-from milepost.queue.outcome import DEFAULT_RETRY, RetryPolicy, check_retry
+from milepost.queue.outcome import DEFAULT_RETRY, Cancel, Defer, RetryPolicy, check_retry
+from milepost.telemetry import otel
 
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack, ExitStack
@@ -126,10 +128,13 @@ class Definition:
         return self._surrounded(calls.bound(resources))
 
     def _surrounded(self, handler: Handler) -> Handler:
-        is_batch = self.options.handle == "batch"
-        return self.hooks.put_around(
-            handler, self.options.channel, is_async=self.is_async, is_batch=is_batch
-        )
+        """With the hooks around it, and the span around all."""
+        is_batch, channel = self.options.handle == "batch", self.options.channel
+        handler = self.hooks.put_around(handler, channel, is_async=self.is_async, is_batch=is_batch)
+        if otel is None:
+            return handler
+        about = otel.about_worker(channel, is_async=self.is_async, wishes=(Defer, Cancel))
+        return partial(otel.processed, handler, about)
 
     @property
     def _calls(self) -> Calls:

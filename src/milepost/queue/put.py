@@ -24,6 +24,7 @@ from milepost.queue.encode import (
 )
 from milepost.records import Job
 from milepost.steps import Copy, run_steps
+from milepost.telemetry import otel
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -35,9 +36,11 @@ if TYPE_CHECKING:
 COPY_FROM = 200
 # An enum travels as text, in COPY's binary format too.
 _COPY_TYPES = (
-    "int8", "text", "bytea", "timestamptz", "text", "int2", "int4", "bytea", "interval"
+    "int8", "text", "bytea", "timestamptz", "text", "int2", "int4", "bytea", "interval",
+    "text",
 )  # fmt: skip
 _PLAIN_TYPES = _COPY_TYPES[:4]
+_TRACED_TYPES = (*_PLAIN_TYPES, "text")
 
 
 @overload
@@ -53,7 +56,16 @@ def put(
     Where a job of the channel has the same unique key, its id is answered instead.
     """
     _refuse_others(conn, jobs)
-    steps, is_copied = _steps(jobs, schema)
+    if otel is None or not jobs:
+        return _put(conn, jobs, schema, None)
+    trace = otel.current_text()
+    return otel.sent("put", jobs, lambda: _put(conn, jobs, schema, trace))
+
+
+def _put(
+    conn: Connection | AsyncConnection, jobs: tuple[Job, ...], schema: str, trace: str | None
+) -> list[int] | Awaitable[list[int]]:
+    steps, is_copied = _steps(jobs, schema, trace)
     check_usable(conn)
     return run_steps(conn, steps, schema, "put", in_savepoint=is_copied)
 
@@ -80,14 +92,31 @@ def put_group(
     _refuse_others(conn, (*members, then))
     encode(then)  # refused before anything is sent
     check_usable(conn)
-    return run_steps(conn, _group(members, then, schema), schema, "put", in_savepoint=True)
+    if otel is None:
+        return _put_group(conn, members, then, schema, None)
+    trace = otel.current_text()
+    return otel.sent(
+        "put", (*members, then), lambda: _put_group(conn, members, then, schema, trace)
+    )
 
 
-def _group(jobs: tuple[Job, ...], then: Job, schema: str) -> Steps[tuple[list[int], int]]:
-    steps, _ = _steps(jobs, schema)
+def _put_group(
+    conn: Connection | AsyncConnection,
+    jobs: tuple[Job, ...],
+    then: Job,
+    schema: str,
+    trace: str | None,
+) -> tuple[list[int], int] | Awaitable[tuple[list[int], int]]:
+    return run_steps(conn, _group(jobs, then, schema, trace), schema, "put", in_savepoint=True)
+
+
+def _group(
+    jobs: tuple[Job, ...], then: Job, schema: str, trace: str | None
+) -> Steps[tuple[list[int], int]]:
+    steps, _ = _steps(jobs, schema, trace)
     ids = yield from steps
     final = replace(then, after=[*then.after, *ids])
-    (last,) = yield from _call(_statement([encode(final)], schema))
+    (last,) = yield from _call(_statement([encode(final)], schema, trace))
     return ids, last
 
 
@@ -103,14 +132,15 @@ def _refuse_others(conn: object, jobs: Sequence[object]) -> None:
             raise TypeError(f"put() was given a {kind.__name__}, expected a milepost.Job.")
 
 
-def _steps(jobs: Sequence[Job], schema: str) -> tuple[Steps[list[int]], bool]:
-    """What is to be done, and whether it is a COPY. What is refused is refused here, or there."""
+def _steps(jobs: Sequence[Job], schema: str, trace: str | None) -> tuple[Steps[list[int]], bool]:
+    """What is to be done, and whether it is a COPY. What is refused is refused here, or there.
+    `trace`: of the span in which they are put."""
     is_plain = are_plain(jobs)
     if len(jobs) >= COPY_FROM and (is_plain or not any(map(is_conditional, jobs))):
-        return _copy(jobs, schema, is_plain=is_plain), True
+        return _copy(jobs, schema, trace, is_plain=is_plain), True
     if is_plain:
-        return _call(_plain_statement([encode_plain(job) for job in jobs], schema)), False
-    return _call(_statement([encode(job) for job in jobs], schema)), False
+        return _call(_plain_statement([encode_plain(job) for job in jobs], schema, trace)), False
+    return _call(_statement([encode(job) for job in jobs], schema, trace)), False
 
 
 def _call(statement: Statement | None) -> Steps[list[int]]:
@@ -120,7 +150,9 @@ def _call(statement: Statement | None) -> Steps[list[int]]:
     return [id_ for (id_,) in found]
 
 
-def _copy(jobs: Sequence[Job], schema: str, *, is_plain: bool) -> Steps[list[int]]:
+def _copy(
+    jobs: Sequence[Job], schema: str, trace: str | None, *, is_plain: bool
+) -> Steps[list[int]]:
     """Their ids and the server's time come first: COPY returns nothing, and computes nothing. They
     are encoded while the server writes the earlier ones; a savepoint undoes those if one is
     refused."""
@@ -133,11 +165,14 @@ def _copy(jobs: Sequence[Job], schema: str, *, is_plain: bool) -> Steps[list[int
         "counts": list(counts.values()),
     }
     ((now, ids),) = yield sql.query("queue_draw_ids", schema), parameters
-    if is_plain:
+    if is_plain and trace is None:
         rows = _plain_rows(jobs, now, ids)
         yield Copy(sql.query("queue_copy_plain", schema), _PLAIN_TYPES, rows)
+    elif is_plain:
+        rows = ((*row, trace) for row in _plain_rows(jobs, now, ids))
+        yield Copy(sql.query("queue_copy_traced", schema), _TRACED_TYPES, rows)
     else:
-        yield Copy(sql.query("queue_copy", schema), _COPY_TYPES, _rows(jobs, now, ids))
+        yield Copy(sql.query("queue_copy", schema), _COPY_TYPES, _rows(jobs, now, ids, trace))
     return list(ids)
 
 
@@ -146,30 +181,37 @@ def _plain_rows(jobs: Sequence[Job], now: datetime, ids: list[int]) -> Iterator[
         yield id_, job.channel, encode_value("content", job.content), now
 
 
-def _rows(jobs: Sequence[Job], now: datetime, ids: list[int]) -> Iterator[tuple[Any, ...]]:
+def _rows(
+    jobs: Sequence[Job], now: datetime, ids: list[int], trace: str | None
+) -> Iterator[tuple[Any, ...]]:
     for id_, job in zip(ids, jobs, strict=True):
         row = encode(job)
         run_at = row.run_at or (now if row.delay is None else now + row.delay)
         status = "scheduled" if run_at > now else "ready"
         yield (
             id_, row.channel, row.content, run_at, status, row.priority, row.max_attempts,
-            row.state, row.keep_for,
+            row.state, row.keep_for, trace,
         )  # fmt: skip
 
 
-def _plain_statement(rows: list[tuple[str, bytes]], schema: str) -> Statement | None:
+def _plain_statement(
+    rows: list[tuple[str, bytes]], schema: str, trace: str | None
+) -> Statement | None:
     if not rows:
         return None
+    kind, traced = ("plain", {}) if trace is None else ("traced", {"trace": trace})
     if len(rows) == 1:
         ((channel, content),) = rows
-        return sql.query("queue_put_plain", schema), {"channel": channel, "content": content}
+        one = {"channel": channel, "content": content}
+        return sql.query(f"queue_put_{kind}", schema), one | traced
     channels, contents = map(list, zip(*rows, strict=True))
-    return sql.query("queue_put_many_plain", schema), {"channels": channels, "contents": contents}
+    many = {"channels": channels, "contents": contents}
+    return sql.query(f"queue_put_many_{kind}", schema), many | traced
 
 
-def _statement(rows: list[Row], schema: str) -> Statement:
+def _statement(rows: list[Row], schema: str, trace: str | None) -> Statement:
     if len(rows) == 1:
-        return sql.query("queue_put", schema), rows[0]._asdict()
+        return sql.query("queue_put", schema), rows[0]._asdict() | {"trace": trace}
     names = (
         "channels", "contents", "run_ats", "delays", "priorities", "max_attempts", "unique_keys",
         "states", "keep_for", "afters", "on_dead", "replaces", "unique_for",
@@ -177,4 +219,4 @@ def _statement(rows: list[Row], schema: str) -> Statement:
     columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
     # As text: the rows of an array of arrays all have one length.
     columns["afters"] = [ids and f"{{{','.join(map(str, ids))}}}" for ids in columns["afters"]]
-    return sql.query("queue_put_many", schema), columns
+    return sql.query("queue_put_many", schema), columns | {"trace": trace}

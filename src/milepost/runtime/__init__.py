@@ -16,6 +16,7 @@ from milepost.runtime.duty import Duty
 from milepost.runtime.event_loop import EventLoop
 from milepost.runtime.group import RESTART, Group, Member, stopping_on_signals
 from milepost.runtime.lost_server import Backoff, Patience, ServerLost, is_server_lost, is_transient
+from milepost.runtime.pulse import Pulses
 from milepost.runtime.runtime import Runtime, Timing
 from milepost.runtime.session import Session, SessionOver, Stopping, Until
 from milepost.runtime.status import State, Status
@@ -39,6 +40,7 @@ __all__ = [
     "Member",
     "OnNotice",
     "Patience",
+    "Pulses",
     "Runtime",
     "ServerLost",
     "Session",

@@ -9,6 +9,8 @@ import select
 import socket
 from typing import TYPE_CHECKING
 
+from milepost.runtime.pulse import turned
+
 if TYPE_CHECKING:
     from milepost.db import Connection
 
@@ -33,6 +35,7 @@ class Bell:
     def wait(self, seconds: float, conn: Connection | None = None) -> bool:
         """Until it rings (or has since the last wait), the connection has something to read, or
         the time is over; whether it rang."""
+        turned(seconds)
         self._rests = True
         if not self._is_rung:
             poll = select.poll()

@@ -24,6 +24,7 @@ import psycopg
 from milepost import db
 from milepost.errors import BudgetTooSmall
 from milepost.runtime.lost_server import Backoff, is_transient
+from milepost.runtime.pulse import turned
 from milepost.runtime.session import Stopping
 from milepost.sql import DEFAULT_SCHEMA
 
@@ -241,6 +242,7 @@ class AnyLease(ABC, Generic[C]):
         if not is_transient(error):
             raise error
         seconds = backoff.next_seconds()
+        turned(seconds)
         log.warning("%s try=%s lost the server: %s", self.name, backoff.failures, error)
         return seconds
 

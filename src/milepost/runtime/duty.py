@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Event, Thread
 
+from milepost.runtime.pulse import Pulses, of_this_run
+
 
 @dataclass(slots=True)
 class Duty:
@@ -18,23 +20,27 @@ class Duty:
     on_failure: Callable[[BaseException], None]
     closing: Event = field(default_factory=Event, init=False)
     _thread: Thread = field(init=False)
+    _pulses: Pulses = field(init=False)
 
     def __post_init__(self) -> None:
         self._thread = Thread(target=self._run, name=self.name, daemon=True)
 
     def start(self) -> None:
+        self._pulses = of_this_run()
         self._thread.start()
 
-    def close(self) -> None:
-        """Returns when the duty is over."""
+    def close(self, seconds: float | None = None) -> None:
+        """Returns when the duty is over, or after so many seconds."""
         self.closing.set()
         if self._thread.ident is not None:
-            self._thread.join()
+            self._thread.join(seconds)
 
     def _run(self) -> None:
         try:
-            while (seconds := self.step()) is not None:
-                if seconds:
-                    self.closing.wait(seconds)
+            with self._pulses.loop(self.name) as pulse:
+                while (seconds := self.step()) is not None:
+                    pulse.turned(seconds)
+                    if seconds:
+                        self.closing.wait(seconds)
         except BaseException as error:  # noqa: BLE001 - raised by the thread that owns the duty
             self.on_failure(error)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from milepost.errors import MilepostError, StopTimedOut
 from milepost.retry import Retry
 from milepost.runtime.lost_server import Backoff
+from milepost.runtime.pulse import Pulses
 from milepost.runtime.session import Until
 from milepost.runtime.stop import Stop
 
@@ -62,7 +63,22 @@ class Group:
     is_fail_fast: bool = False
     restart: Retry = RESTART
     newest: Callable[[], object] = lambda: None  # changes when something is appended or put
+    pulses: Pulses = field(default_factory=Pulses)
     _failures: dict[str, BaseException] = field(default_factory=dict, init=False)
+    _threads: Sequence[threading.Thread] = field(default=(), init=False)
+    _over: set[threading.Thread] = field(default_factory=set, init=False)
+
+    def failures(self) -> dict[str, BaseException]:
+        """Of the members that wait for their restart, or were not restarted."""
+        return dict(self._failures)
+
+    def gone(self) -> list[str]:
+        """The members whose threads are not there, though nothing has ended them."""
+        return [
+            thread.name
+            for thread in self._threads
+            if not thread.is_alive() and thread not in self._over
+        ]
 
     def run(self, until: Until = "stopped") -> None:
         """Raises the first error of those that have not recovered from theirs."""
@@ -91,6 +107,7 @@ class Group:
         ]
         for thread in threads:
             thread.start()
+        self._threads = threads
         # Joined with a time limit: a join without one does not let signals through.
         while any(thread.is_alive() for thread in threads) and not self.stop.is_set():
             for thread in threads:
@@ -99,6 +116,11 @@ class Group:
             self._wait_for_end(threads)
 
     def _run(self, member: Member, until: Until) -> None:
+        with self.pulses.collecting():
+            self._run_restarted(member, until)
+        self._over.add(threading.current_thread())
+
+    def _run_restarted(self, member: Member, until: Until) -> None:
         backoff = Backoff(self.restart)
         while True:
             started = time.monotonic()

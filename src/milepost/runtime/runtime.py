@@ -30,6 +30,7 @@ class Timing:
     advance_seconds: float = 1.0  # between two stores of a checkpoint that only passes the filter
     beat_seconds: float = 1.0  # between two extensions of claims, if claims are not shorter
     retry_seconds: float = 1.0  # that retries may keep new messages waiting
+    standstill_seconds: float = 1.0  # after which busy handlers give back jobs taken ahead
     policy_seconds: float = 5.0  # between two looks whether there is a retention policy now
     archive_seconds: float = 10.0  # between two looks for what to archive
     removal_seconds: float = 60.0  # between two removals of what the policy does not keep
@@ -46,6 +47,7 @@ class Runtime:
     _watcher: Watcher | None = field(default=None, init=False)
     _chores: list[Chore] = field(default_factory=list, init=False)
     _parts: dict[Any, Any] = field(default_factory=dict, init=False)
+    _own: int = field(default=WATCHER, init=False)  # what the process needs besides its members
 
     def __post_init__(self) -> None:
         self.connections = Connections(self.url, self.max_connections, self.schema)
@@ -73,7 +75,16 @@ class Runtime:
                 stop.wait(backoff.next_seconds())
 
     def reserve(self, members: Sequence[Member]) -> None:
-        self.connections.reserve(WATCHER + max((m.own_connections for m in members), default=0))
+        self.connections.reserve(self._own + max((m.own_connections for m in members), default=0))
+
+    @contextmanager
+    def expecting(self, own: int) -> Iterator[None]:
+        """So many more connections of the process's own are needed meanwhile."""
+        self._own += own
+        try:
+            yield
+        finally:
+            self._own -= own
 
     @contextmanager
     def watching(

@@ -17,6 +17,7 @@ import psycopg
 from milepost import db
 from milepost.errors import MilepostError, describe
 from milepost.runtime.lost_server import Backoff, ServerLost, is_server_lost, is_server_starting
+from milepost.runtime.pulse import of_this_run
 from milepost.runtime.session import Session, SessionOver, Stopping
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ class Supervisor:
 
     def run(self, until: Until = "stopped") -> None:
         """Until a stop is requested or `until` holds. Raises what ends the work for good."""
+        with of_this_run().showing(self.status):
+            self._run(until)
+
+    def _run(self, until: Until) -> None:
         while not self.stop.is_set():
             try:
                 self._run_session(until)

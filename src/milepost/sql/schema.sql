@@ -161,6 +161,10 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.age_seconds(moment timestamp with time zone) RETURNS double precision
+    LANGUAGE sql
+    RETURN CASE WHEN isfinite(moment) THEN (GREATEST(EXTRACT(epoch FROM (clock_timestamp() - moment)), (0)::numeric))::double precision ELSE NULL::double precision END;
+
 CREATE FUNCTION milepost.append(type text, data json, key text DEFAULT NULL::text, topic text DEFAULT 'default'::text, metadata json DEFAULT '{}'::json, id uuid DEFAULT NULL::uuid) RETURNS milepost."position"
     LANGUAGE plpgsql
     AS $$
@@ -305,6 +309,40 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.archivable_up_to(max_walked bigint) RETURNS milepost."position"
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  policy "milepost".retention;
+  archived constant "milepost".position := "milepost".archive_end();
+  up_to "milepost".position;
+begin
+  select * into policy from "milepost".retention;
+  if policy.archive is null then
+    return archived;
+  end if;
+  up_to := "milepost".policy_limit(
+    archived, coalesce(policy.archive_after, policy.keep), null, archivable_up_to.max_walked
+  );
+  if policy.archive_after is not null or policy.keep_messages is null then
+    return up_to;
+  end if;
+  return coalesce(
+    (
+      select least(
+        up_to,
+        row(m.transaction_id, m."position" - policy.keep_messages)::"milepost".position
+      )
+      from "milepost".messages as m order by m.transaction_id desc, m."position" desc limit 1
+    ),
+    archived
+  );
+end;
+$$;
+
 CREATE FUNCTION milepost.archive_age() RETURNS interval
     LANGUAGE plpgsql
     AS $$
@@ -384,6 +422,50 @@ begin
   );
 end;
 $$;
+
+CREATE TABLE milepost.retention (
+    is_only boolean DEFAULT true NOT NULL,
+    keep interval,
+    keep_messages bigint,
+    changed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    archive text,
+    archive_after interval,
+    removal_at timestamp with time zone,
+    CONSTRAINT retention_archive_after CHECK (((archive_after IS NULL) OR ((archive IS NOT NULL) AND (archive_after >= '00:00:00'::interval)))),
+    CONSTRAINT retention_is_only_check CHECK (is_only),
+    CONSTRAINT retention_keep CHECK ((keep >= '00:00:00'::interval)),
+    CONSTRAINT retention_keep_messages CHECK ((keep_messages >= 0)),
+    CONSTRAINT retention_keeps CHECK (((keep IS NOT NULL) OR (keep_messages IS NOT NULL) OR (archive IS NOT NULL)))
+);
+
+CREATE FUNCTION milepost.archive_waiting(OUT waiting_seconds double precision) RETURNS double precision
+    LANGUAGE sql
+    BEGIN ATOMIC
+ SELECT (EXTRACT(epoch FROM (clock_timestamp() - GREATEST(newest.written_at,
+         CASE
+             WHEN ((r.archive_after IS NULL) AND (r.keep_messages IS NOT NULL)) THEN r.changed_at
+             ELSE NULL::timestamp with time zone
+         END,
+         CASE
+             WHEN isfinite(first.recorded_at) THEN (first.recorded_at + COALESCE(r.archive_after, r.keep, '00:00:00'::interval))
+             ELSE NULL::timestamp with time zone
+         END))))::double precision AS "extract"
+    FROM ((((milepost.retention r
+      CROSS JOIN milepost.archive_end() archived(transaction_id, "position"))
+      CROSS JOIN milepost.archivable_up_to((1)::bigint) wanted(transaction_id, "position"))
+      CROSS JOIN LATERAL ( SELECT m.transaction_id,
+             m."position",
+             m.recorded_at
+            FROM milepost.messages m
+           WHERE (ROW(m.transaction_id, m."position") > ROW(archived.transaction_id, archived."position"))
+           ORDER BY m.transaction_id, m."position"
+          LIMIT 1) first)
+      LEFT JOIN LATERAL ( SELECT a.written_at
+            FROM milepost.archive a
+           ORDER BY a.last_transaction_id DESC, a.last_position DESC
+          LIMIT 1) newest ON (true))
+   WHERE ((r.archive IS NOT NULL) AND (ROW(first.transaction_id, first."position") <= ROW(wanted.transaction_id, wanted."position")));
+END;
 
 CREATE FUNCTION milepost.archived_lag(after milepost."position", topics text[] DEFAULT NULL::text[], types text[] DEFAULT NULL::text[], OUT messages bigint, OUT is_exact boolean, OUT oldest timestamp with time zone) RETURNS record
     LANGUAGE plpgsql STABLE
@@ -1529,6 +1611,151 @@ CREATE FUNCTION milepost.floors_held() RETURNS TABLE(virtualtransaction text, pi
     )
 $$;
 
+CREATE FUNCTION milepost.follower_lag(processor text, version integer, topics text[], types text[], max_walked integer, up_to milepost."position" DEFAULT NULL::milepost."position", OUT messages bigint, OUT is_exact boolean, OUT seconds double precision, OUT gap_seconds double precision) RETURNS record
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_nestloop TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  lowest "milepost".position;
+  newest "milepost".position;
+  removed "milepost".position;
+  archived record;
+begin
+  select l.removed_transaction_id, l.removed_position into removed from "milepost".log as l;
+  select m.transaction_id, m."position" into newest
+  from "milepost".messages as m
+  where follower_lag.up_to is null
+    or (m.transaction_id, m."position")
+      <= ((follower_lag.up_to).transaction_id, (follower_lag.up_to).position)
+  order by m.transaction_id desc, m."position" desc limit 1;
+  select c.transaction_id, c."position" into lowest
+  from "milepost".checkpoints as c
+  where c.processor = follower_lag.processor and c.version = follower_lag.version
+  order by c.transaction_id, c."position" limit 1;
+  if not found then
+    lowest := row(0, 0)::"milepost".position;
+  end if;
+  if lowest >= removed and (newest is null or lowest >= newest) then
+    messages := 0;
+    is_exact := true;
+    seconds := 0;
+    gap_seconds := 0;
+    return;
+  end if;
+  select a.messages, a.is_exact, a.oldest into archived
+  from "milepost".archived_lag(lowest, follower_lag.topics, follower_lag.types) as a;
+
+  with standing as materialized (
+    select
+      c.segment as id, coalesce(s.mask, 0) as mask, c.transaction_id, c."position",
+      -- What the owner of a claim says that was handled; without one, it is what is durable.
+      case when said.counts then s.handled_transaction_id else c.transaction_id end
+        as handled_transaction_id,
+      case when said.counts then s.handled_position else c."position" end as handled_position,
+      -- A checkpoint after the whole of a transaction has no position of a message.
+      case
+        when c."position" < 9223372036854775807 then c."position"
+        else coalesce(
+          (
+            select m."position" from "milepost".messages as m
+            where (m.transaction_id, m."position") <= (c.transaction_id, c."position")
+            order by m.transaction_id desc, m."position" desc limit 1
+          ),
+          0
+        )
+      end as drawn
+    from "milepost".checkpoints as c
+    left join "milepost".segments as s
+      on s.processor = c.processor and s.version = c.version and s.id = c.segment
+    cross join lateral (
+      select coalesce(
+        s.handled_epoch = s.epoch
+          and s.claimed_until > clock_timestamp()
+          and (s.handled_transaction_id, s.handled_position) > (c.transaction_id, c."position"),
+        false
+      ) as counts
+    ) as said
+    where c.processor = follower_lag.processor and c.version = follower_lag.version
+    union all
+    select 0, 0, 0, 0, 0, 0, 0
+    where not exists (
+      select from "milepost".checkpoints as c
+      where c.processor = follower_lag.processor and c.version = follower_lag.version
+    )
+  ),
+  -- Of most processors, all segments have the same mask: so the segment of a hash is looked up, not
+  -- compared with each.
+  masks as materialized (select distinct st.mask from standing as st),
+  walked as materialized (
+    select
+      m.transaction_id, m."position", m.recorded_at,
+      (follower_lag.topics is null or m.topic = any(follower_lag.topics))
+        and (follower_lag.types is null or m.type = any(follower_lag.types)) as passes,
+      case when (select max(k.mask) from masks as k) > 0 then "milepost".key_hash(m.key) else 0 end
+        as hash
+    from "milepost".messages as m
+    where (m.transaction_id, m."position") > ((lowest).transaction_id, (lowest).position)
+      and (
+        follower_lag.up_to is null
+        or (m.transaction_id, m."position")
+          <= ((follower_lag.up_to).transaction_id, (follower_lag.up_to).position)
+      )
+    order by m.transaction_id, m."position"
+    limit follower_lag.max_walked
+  ),
+  assigned as materialized (
+    select w.*, k.mask, w.hash & k.mask as segment
+    from walked as w cross join masks as k
+    where w.passes
+  ),
+  extent as (
+    select
+      count(*) as number,
+      greatest(count(*) filter (where w.passes), 1)::float8 / greatest(count(*), 1) as share,
+      max(w.recorded_at) as last_recorded_at
+    from walked as w
+  ),
+  pending as (
+    select
+      count(*) as number,
+      min(w.recorded_at) as first_recorded_at,
+      min(w.recorded_at) filter (
+        where (w.transaction_id, w."position") <= (st.handled_transaction_id, st.handled_position)
+      ) as gap_from
+    from assigned as w
+    join standing as st on st.mask = w.mask and st.id = w.segment
+    where (w.transaction_id, w."position") > (st.transaction_id, st."position")
+  ),
+  apart as (
+    select sum(
+      greatest((newest).position - greatest(st.drawn, (removed).position), 0) / (st.mask + 1.0)
+    ) as positions
+    from standing as st
+  )
+  select
+    archived.messages + case
+      when e.number < follower_lag.max_walked then p.number
+      else greatest(p.number, round(coalesce(apart.positions, 0) * e.share)::bigint)
+    end,
+    archived.is_exact and e.number < follower_lag.max_walked,
+    coalesce(
+      "milepost".age_seconds(archived.oldest),
+      "milepost".age_seconds(p.first_recorded_at),
+      case
+        when e.number >= follower_lag.max_walked then "milepost".age_seconds(e.last_recorded_at)
+      end,
+      0
+    ),
+    coalesce("milepost".age_seconds(p.gap_from), 0)
+  into messages, is_exact, seconds, gap_seconds
+  from extent as e cross join pending as p cross join apart;
+end;
+$$;
+
 CREATE FUNCTION milepost.forget_dependencies(followers bigint[]) RETURNS bigint
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -2461,6 +2688,594 @@ begin
 end;
 $_$;
 
+CREATE FUNCTION milepost.metrics(sections text[] DEFAULT NULL::text[], max_channels integer DEFAULT 50) RETURNS json
+    LANGUAGE plpgsql
+    AS $$
+declare
+  known constant text[] := array['log', 'processors', 'segments', 'pipelines', 'queue', 'retention'];
+  wanted constant text[] := coalesce(metrics.sections, known);
+begin
+  if not wanted <@ known then
+    raise exception 'metrics has no section %, only %',
+      (select string_agg(named, ', ') from unnest(wanted) as named where named <> all(known)),
+      array_to_string(known, ', ')
+      using errcode = 'invalid_parameter_value';
+  end if;
+  return json_build_object(
+    'at', extract(epoch from clock_timestamp())::float8,
+    'log', case when 'log' = any(wanted) then "milepost".metrics_log() end,
+    'processors', case when 'processors' = any(wanted) then "milepost".metrics_processors() end,
+    'segments', case when 'segments' = any(wanted) then "milepost".metrics_segments() end,
+    'pipelines', case when 'pipelines' = any(wanted) then "milepost".metrics_pipelines() end,
+    'queue', case when 'queue' = any(wanted) then "milepost".metrics_queue(metrics.max_channels) end,
+    'retention', case when 'retention' = any(wanted) then "milepost".metrics_retention() end
+  );
+end;
+$$;
+
+CREATE FUNCTION milepost.metrics_log() RETURNS json
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  horizon "milepost".position;
+  refusal text;
+begin
+  begin
+    horizon := "milepost".horizon();
+  exception when others then
+    if sqlstate not like 'MP%' then
+      raise;
+    end if;
+    refusal := sqlerrm;
+  end;
+  return (
+    select json_build_object(
+      'order', l.log_order,
+      'refusal', refusal,
+      'messages', greatest(about.reltuples, 0)::bigint,
+      'newest_transaction_id', newest.transaction_id,
+      'newest_position', newest."position",
+      'newest_age_seconds', "milepost".age_seconds(newest.recorded_at),
+      'oldest_age_seconds', "milepost".age_seconds(oldest.recorded_at),
+      'horizon_transaction_id', (horizon).transaction_id,
+      'horizon_position', (horizon).position,
+      'horizon_lag_messages', case
+        when horizon is null then null
+        when above.number < 10000 then above.number
+        else greatest(above.number, newest."position" - (horizon).position)
+      end,
+      'is_horizon_lag_exact', case when horizon is not null then above.number < 10000 end,
+      'horizon_age_seconds', case
+        when horizon is not null then coalesce(greatest(held.seconds, above.seconds), 0)
+      end,
+      'holders', held.number,
+      'removed_transaction_id', l.removed_transaction_id,
+      'removed_position', l.removed_position
+    )
+    from "milepost".log as l
+    cross join (
+      select c.reltuples from pg_class as c where c.oid = '"milepost".messages'::regclass
+    ) as about
+    left join lateral (
+      select m.transaction_id, m."position", m.recorded_at from "milepost".messages as m
+      order by m.transaction_id desc, m."position" desc limit 1
+    ) as newest on true
+    left join lateral (
+      select m.recorded_at from "milepost".messages as m
+      order by m.transaction_id, m."position" limit 1
+    ) as oldest on true
+    cross join lateral (
+      select count(*) as number, "milepost".age_seconds(min(waiting.recorded_at)) as seconds
+      from (
+        select m.recorded_at from "milepost".messages as m
+        where (m.transaction_id, m."position") > ((horizon).transaction_id, (horizon).position)
+        order by m.transaction_id, m."position" limit 10000
+      ) as waiting
+    ) as above
+    cross join lateral (
+      select count(*) as number, max(extract(epoch from h.age))::float8 as seconds
+      from "milepost".horizon_holders() as h
+      where h.pid is not null or h.prepared is not null
+    ) as held
+  );
+end;
+$$;
+
+CREATE FUNCTION milepost.metrics_pipelines() RETURNS json
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  max_walked constant integer := (
+    select greatest(100, 1000 / greatest(count(*), 2)) from "milepost".pipelines
+  );
+  newest bigint;
+begin
+  select m."position" into newest
+  from "milepost".messages as m order by m.transaction_id desc, m."position" desc limit 1;
+  return (
+    select coalesce(json_agg(
+      json_build_object(
+        'name', p.name,
+        'version', p.version,
+        'is_active', p.is_active,
+        'transaction_id', c.transaction_id,
+        'position', c."position",
+        'state', case
+          when p.is_active and p.is_paused then 'paused'
+          when p.built_at is not null and not p.is_active then 'kept'
+          when p.state not in ('stopped', 'failed')
+            and p.reported_at < clock_timestamp() - is_late.after then 'silent'
+          when p.built_at is null and p.state in ('starting', 'running') then 'rebuilding'
+          when p.is_active and p.hold_until > clock_timestamp() then 'held'
+          else p.state
+        end,
+        'lag_messages', coalesce(lag.messages, 0),
+        'is_lag_exact', coalesce(lag.is_exact, true),
+        'lag_seconds', coalesce(lag.seconds, 0),
+        'batches', p.batches,
+        'rows', p.rows,
+        'batches_per_second', case
+          when p.reported_at < clock_timestamp() - is_late.after then 0 else p.batches_per_second
+        end,
+        'rows_per_second', case
+          when p.reported_at < clock_timestamp() - is_late.after then 0 else p.rows_per_second
+        end,
+        'phases_ms', p.phases_ms,
+        'progress', case
+          when p.built_at is not null then null
+          when coalesce(newest, 0) = 0 or lag.messages = 0 then 1
+          else least(greatest(1 - lag.messages::float8 / newest, 0), 1)
+        end,
+        'dead_letters', (
+          select count(*) from (
+            select from "milepost".dead_letters as d
+            where d.processor = p.name and d.version = p.version limit 10000
+          ) as counted
+        ),
+        'silent_seconds', "milepost".age_seconds(p.reported_at)
+      )
+      order by p.name, p.version
+    ), '[]')
+    from "milepost".pipelines as p
+    left join "milepost".checkpoints as c
+      on c.processor = p.name and c.version = p.version and c.segment = 0
+    cross join lateral (
+      -- A rebuild reports after each of its ranges, which are large.
+      select case when p.built_at is null then interval '5 min' else interval '30 s' end as after
+    ) as is_late
+    left join lateral "milepost".follower_lag(
+      p.name, p.version, p.topics, p.types, max_walked
+    ) as lag on p.is_active or p.built_at is null
+  );
+end;
+$$;
+
+CREATE FUNCTION milepost.metrics_processors() RETURNS json
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+declare
+  max_walked constant integer := (
+    select greatest(100, 1000 / greatest(count(*), 2)) from "milepost".processors
+  );
+begin
+  return (
+    select coalesce(json_agg(
+      json_build_object(
+        'name', p.name,
+        'version', p.version,
+        'transaction_id', c.transaction_id,
+        'position', c."position",
+        'state', case
+          when p.is_paused then 'paused'
+          when p.segments is not null and living.number > 0 and p.state in ('stopped', 'failed')
+            then 'running'
+          when p.state not in ('stopped', 'failed')
+            and p.reported_at < clock_timestamp() - interval '30 s' then 'silent'
+          else p.state
+        end,
+        'lag_messages', lag.messages,
+        'is_lag_exact', lag.is_exact,
+        'lag_seconds', greatest(
+          lag.seconds - coalesce(extract(epoch from archivable.age), 0), 0
+        ),
+        'oldest_gap_seconds', lag.gap_seconds,
+        'rate', case
+          when p.segments is not null then living.rate
+          when p.reported_at < clock_timestamp() - interval '30 s' then 0
+          else p.rate
+        end,
+        'handled', p.handled,
+        'dead_letters', (
+          select count(*) from (
+            select from "milepost".dead_letters as d
+            where d.processor = p.name and d.version = p.version limit 10000
+          ) as counted
+        ),
+        'parked_keys', (
+          select count(*) from (
+            select from "milepost".parked_keys as k
+            where k.processor = p.name and k.version = p.version limit 10000
+          ) as counted
+        ),
+        'segments', p.segments,
+        'instances', living.number,
+        'silent_seconds', "milepost".age_seconds(p.reported_at)
+      )
+      order by p.name, p.version
+    ), '[]')
+    from "milepost".processors as p
+    left join lateral (
+      select each.transaction_id, each."position"
+      from "milepost".checkpoints as each
+      where each.processor = p.name and each.version = p.version
+      order by each.transaction_id, each."position" limit 1
+    ) as c on true
+    cross join lateral (
+      select count(*) as number, coalesce(sum(i.rate), 0) as rate
+      from "milepost".instances as i
+      where i.processor = p.name and i.version = p.version and i.alive_until > clock_timestamp()
+    ) as living
+    -- The archiver is behind only with what the policy wants to be archived, and only since then.
+    cross join lateral (
+      select
+        case when p.name = 'milepost.archive' then "milepost".archivable_up_to(max_walked) end as up_to,
+        case when p.name = 'milepost.archive' then "milepost".archive_age() end as age
+    ) as archivable
+    cross join lateral "milepost".follower_lag(
+      p.name, p.version, p.topics, p.types, max_walked, archivable.up_to
+    ) as lag
+  );
+end;
+$$;
+
+CREATE FUNCTION milepost.metrics_queue(max_channels integer) RETURNS json
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'on'
+    SET jit TO 'off'
+    SET max_parallel_workers_per_gather TO '0'
+    AS $$
+#variable_conflict use_column
+declare
+  max_counted constant integer := 2000;
+  pages constant float8 := greatest(pg_relation_size('"milepost".jobs') / 8192.0, 1);
+  percent constant float8 := least(100, 100 * 100 / pages);
+  document json;
+begin
+  with
+  ready as materialized (
+    select j.channel from "milepost".jobs as j where j.status = 'ready'
+    order by j.channel, j.priority, j.run_at, j.id limit max_counted
+  ),
+  scheduled as materialized (
+    select j.channel from "milepost".jobs as j where j.status = 'scheduled'
+    order by j.channel limit max_counted
+  ),
+  waiting as materialized (
+    select j.channel from "milepost".jobs as j where j.status = 'waiting'
+    order by j.channel limit max_counted
+  ),
+  running as materialized (
+    select j.channel from "milepost".jobs as j where j.status = 'running'
+    order by j.channel, j.taken limit max_counted
+  ),
+  dead as materialized (
+    select j.channel from "milepost".jobs as j where j.status = 'dead'
+    order by j.channel, j.id limit max_counted
+  ),
+  kept as materialized (
+    select 1 from "milepost".jobs as j where j.status in ('done', 'cancelled')
+    order by j.kept_until limit max_counted
+  ),
+  exact as materialized (
+    select 'ready' as status, r.channel, count(*) as number from ready as r group by r.channel
+    union all
+    select 'scheduled', r.channel, count(*) from scheduled as r group by r.channel
+    union all
+    select 'waiting', r.channel, count(*) from waiting as r group by r.channel
+    union all
+    select 'running', r.channel, count(*) from running as r group by r.channel
+    union all
+    select 'dead', r.channel, count(*) from dead as r group by r.channel
+    union all
+    select 'kept', '', count(*) from kept
+  ),
+  totals as materialized (
+    select e.status, sum(e.number) as number, sum(e.number) >= max_counted as is_more
+    from exact as e group by e.status
+  ),
+  sample as materialized (
+    select
+      case when j.status in ('done', 'cancelled') then 'kept' else j.status::text end as status,
+      case when j.status in ('done', 'cancelled') then '' else j.channel end as channel,
+      round(count(*) * 100 / percent)::bigint as number
+    from "milepost".jobs as j tablesample system (percent) repeatable (0)
+    where exists (select from totals as t where t.is_more)
+    group by 1, 2
+  ),
+  -- Where the sample has found less than was counted, it is too small to tell.
+  trusted as materialized (
+    select t.status
+    from totals as t join sample as s on s.status = t.status
+    where t.is_more
+    group by t.status, t.number
+    having sum(s.number) >= t.number
+  ),
+  visited as materialized (
+    select found.channel, min("milepost".in_range(found.run_at)) as run_at
+    from (
+      with recursive each (channel, priority, run_at) as (
+        (
+          select j.channel, j.priority, j.run_at from "milepost".jobs as j where j.status = 'ready'
+          order by j.channel, j.priority, j.run_at, j.id limit 1
+        )
+        union all
+        select next.channel, next.priority, next.run_at
+        from each as e
+        cross join lateral (
+          select j.channel, j.priority, j.run_at from "milepost".jobs as j
+          where j.status = 'ready' and (j.channel, j.priority) > (e.channel, e.priority)
+          order by j.channel, j.priority, j.run_at, j.id limit 1
+        ) as next
+      )
+      select e.channel, e.run_at from each as e limit 2000
+    ) as found
+    group by found.channel
+  ),
+  numbers as materialized (
+    select e.status, e.channel, e.number from exact as e
+    where e.status not in (select t.status from trusted as t)
+    union all
+    select s.status, s.channel, s.number from sample as s
+    where s.status in (select t.status from trusted as t)
+    union all
+    -- Not in the sample.
+    select 'ready', v.channel, 1 from visited as v
+    where 'ready' in (select t.status from trusted as t)
+      and not exists (
+        select from sample as s where s.status = 'ready' and s.channel = v.channel
+      )
+  ),
+  speeds as materialized (
+    select r.channel, sum(r.done_per_second) as rate
+    from "milepost".channel_rates as r
+    where r.reported_at > clock_timestamp() - interval '15 seconds'
+    group by r.channel
+  ),
+  channels as materialized (
+    select
+      known.channel,
+      known.ready,
+      known.scheduled,
+      known.waiting,
+      known.running,
+      known.dead,
+      v.run_at,
+      coalesce(r.rate, 0) as rate,
+      row_number() over (
+        order by
+          known.ready + known.scheduled + known.waiting + known.running + known.dead desc,
+          known.channel
+      ) as depth
+    from (
+      select
+        n.channel,
+        coalesce(sum(n.number) filter (where n.status = 'ready'), 0)::bigint as ready,
+        coalesce(sum(n.number) filter (where n.status = 'scheduled'), 0)::bigint as scheduled,
+        coalesce(sum(n.number) filter (where n.status = 'waiting'), 0)::bigint as waiting,
+        coalesce(sum(n.number) filter (where n.status = 'running'), 0)::bigint as running,
+        coalesce(sum(n.number) filter (where n.status = 'dead'), 0)::bigint as dead
+      from numbers as n
+      where n.status <> 'kept'
+      group by n.channel
+    ) as known
+    left join visited as v on v.channel = known.channel
+    left join speeds as r on r.channel = known.channel
+  ),
+  listed as materialized (
+    select
+      c.*,
+      coalesce(own.is_paused or policy.is_paused, false) as is_paused,
+      case when policy.name <> c.channel then policy.name::text end as family,
+      policy.max_concurrency,
+      policy.max_concurrency_total,
+      policy.max_size,
+      extract(epoch from policy.release_interval)::float8 as release_seconds,
+      policy.rate_count,
+      extract(epoch from policy.rate_period)::float8 as rate_seconds,
+      policy.rate_burst
+    from channels as c
+    left join "milepost".channels as own on own.name = c.channel
+    left join lateral "milepost".family_of(c.channel) as f on not coalesce(own.is_policy, false)
+    left join "milepost".channels as policy
+      on policy.name = case when own.is_policy then own.name else f.family collate "C" end
+    where c.depth <= metrics_queue.max_channels
+  )
+  select json_build_object(
+    'ready', (select coalesce(sum(n.number), 0) from numbers as n where n.status = 'ready'),
+    'scheduled', (select coalesce(sum(n.number), 0) from numbers as n where n.status = 'scheduled'),
+    'waiting', (select coalesce(sum(n.number), 0) from numbers as n where n.status = 'waiting'),
+    'running', (select coalesce(sum(n.number), 0) from numbers as n where n.status = 'running'),
+    'dead', (select coalesce(sum(n.number), 0) from numbers as n where n.status = 'dead'),
+    'kept', (select coalesce(sum(n.number), 0) from numbers as n where n.status = 'kept'),
+    'is_exact', not exists (select from totals as t where t.is_more),
+    'channel_count', (select count(*) from channels),
+    'oldest_due_seconds', (select "milepost".age_seconds(min(v.run_at)) from visited as v),
+    'rate', (select coalesce(sum(s.rate), 0) from speeds as s),
+    'channels', (
+      select coalesce(json_agg(
+        json_build_object(
+          'name', l.channel,
+          'ready', l.ready,
+          'scheduled', l.scheduled,
+          'waiting', l.waiting,
+          'running', l.running,
+          'dead', l.dead,
+          'oldest_due_seconds', "milepost".age_seconds(l.run_at),
+          'rate', l.rate,
+          'is_paused', l.is_paused,
+          'family', l.family,
+          'max_concurrency', l.max_concurrency,
+          'max_concurrency_total', l.max_concurrency_total,
+          'max_size', l.max_size,
+          'release_seconds', l.release_seconds,
+          'rate_count', l.rate_count,
+          'rate_seconds', l.rate_seconds,
+          'rate_burst', l.rate_burst
+        )
+        order by l.depth
+      ), '[]')
+      from listed as l
+    ),
+    'other', (
+      select json_build_object(
+        'channels', count(*),
+        'ready', coalesce(sum(c.ready), 0),
+        'scheduled', coalesce(sum(c.scheduled), 0),
+        'waiting', coalesce(sum(c.waiting), 0),
+        'running', coalesce(sum(c.running), 0),
+        'dead', coalesce(sum(c.dead), 0),
+        'oldest_due_seconds', "milepost".age_seconds(min(c.run_at)),
+        'rate', coalesce(sum(c.rate), 0)
+      )
+      from channels as c
+      where c.depth > metrics_queue.max_channels
+    )
+  )
+  into document;
+  return document;
+end;
+$$;
+
+CREATE FUNCTION milepost.metrics_retention() RETURNS json
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+begin
+  return (
+    select json_build_object(
+      'keep_seconds', extract(epoch from r.keep)::float8,
+      'keep_messages', r.keep_messages,
+      'has_archive', coalesce(r.archive is not null, false),
+      'archive_after_seconds', extract(epoch from r.archive_after)::float8,
+      'removed_transaction_id', l.removed_transaction_id,
+      'removed_position', l.removed_position,
+      'removal_waiting_seconds', case
+        when r.keep is null and r.keep_messages is null then null
+        when r.keep_messages is not null
+          and newest."position" - oldest."position" < r.keep_messages then null
+        when r.keep is not null
+          then greatest("milepost".age_seconds(oldest.recorded_at + r.keep), 0)
+        else "milepost".age_seconds(greatest(r.changed_at, r.removal_at, oldest.recorded_at))
+      end,
+      'gate', gate.consumer,
+      'gate_transaction_id', gate.transaction_id,
+      'gate_position', gate."position",
+      'archive_files', files.number,
+      'archive_messages', files.messages,
+      'archive_bytes', files.bytes,
+      'archived_transaction_id', archived.transaction_id,
+      'archived_position', archived."position",
+      'archive_waiting_seconds', archiving.waiting_seconds
+    )
+    from "milepost".log as l
+    left join "milepost".retention as r on true
+    left join lateral (
+      select m."position", m.recorded_at from "milepost".messages as m
+      order by m.transaction_id, m."position" limit 1
+    ) as oldest on true
+    left join lateral (
+      select m."position" from "milepost".messages as m
+      order by m.transaction_id desc, m."position" desc limit 1
+    ) as newest on true
+    left join lateral (
+      select g.consumer, g.transaction_id, g."position" from "milepost".retention_gates() as g limit 1
+    ) as gate on true
+    cross join lateral (
+      select count(*) as number, coalesce(sum(a.messages), 0) as messages,
+        coalesce(sum(a.bytes), 0) as bytes
+      from "milepost".archive as a
+    ) as files
+    left join lateral "milepost".archive_end() as archived on r.archive is not null or files.number > 0
+    left join lateral "milepost".archive_waiting() as archiving on r.archive is not null
+  );
+end;
+$$;
+
+CREATE TABLE milepost.checkpoints (
+    processor text NOT NULL,
+    version integer NOT NULL,
+    segment integer NOT NULL,
+    transaction_id bigint NOT NULL,
+    "position" bigint NOT NULL,
+    epoch bigint DEFAULT 0 NOT NULL,
+    owner text,
+    updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT checkpoints_processor_length CHECK (((char_length(processor) >= 1) AND (char_length(processor) <= 255)))
+)
+WITH (fillfactor='50');
+
+CREATE TABLE milepost.segments (
+    processor text NOT NULL,
+    version integer NOT NULL,
+    id integer NOT NULL,
+    mask integer NOT NULL,
+    epoch bigint DEFAULT 0 NOT NULL,
+    owner text,
+    claimed_until timestamp with time zone,
+    wanted_by text,
+    wanted_until timestamp with time zone,
+    last_error text,
+    last_error_at timestamp with time zone,
+    handled_epoch bigint,
+    handled_transaction_id bigint,
+    handled_position bigint,
+    CONSTRAINT segments_claim CHECK (((owner IS NULL) = (claimed_until IS NULL))),
+    CONSTRAINT segments_id CHECK (((id & mask) = id)),
+    CONSTRAINT segments_mask CHECK (((mask >= 0) AND (((mask)::bigint & ((mask)::bigint + 1)) = 0)))
+)
+WITH (fillfactor='50');
+
+CREATE FUNCTION milepost.metrics_segments() RETURNS json
+    LANGUAGE sql
+    BEGIN ATOMIC
+ SELECT COALESCE(json_agg(json_build_object('processor', counted.processor, 'version', counted.version, 'claimed', counted.claimed, 'unclaimed', counted.unclaimed, 'wanted', counted.wanted, 'failing', counted.failing) ORDER BY counted.processor, counted.version), '[]'::json) AS "coalesce"
+    FROM ( SELECT each.processor,
+             each.version,
+             count(*) FILTER (WHERE (each.state = 'claimed'::text)) AS claimed,
+             count(*) FILTER (WHERE (each.state = 'unclaimed'::text)) AS unclaimed,
+             count(*) FILTER (WHERE (each.state = 'wanted'::text)) AS wanted,
+             count(*) FILTER (WHERE (each.state = 'failing'::text)) AS failing
+            FROM ( SELECT s.processor,
+                     s.version,
+                         CASE
+                             WHEN (s.wanted_until > clock_timestamp()) THEN 'wanted'::text
+                             WHEN (s.last_error_at > c.updated_at) THEN 'failing'::text
+                             WHEN (s.claimed_until > clock_timestamp()) THEN 'claimed'::text
+                             ELSE 'unclaimed'::text
+                         END AS state
+                    FROM (milepost.segments s
+                      JOIN milepost.checkpoints c ON (((c.processor = s.processor) AND (c.version = s.version) AND (c.segment = s.id))))) each
+           GROUP BY each.processor, each.version) counted;
+END;
+
 CREATE FUNCTION milepost.next_due() RETURNS timestamp with time zone
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -3246,7 +4061,7 @@ begin
 end;
 $$;
 
-CREATE FUNCTION milepost.put_bytes(channel text, content bytea, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 0, max_attempts integer DEFAULT 25, unique_key text DEFAULT NULL::text, state bytea DEFAULT NULL::bytea, keep_for interval DEFAULT NULL::interval, after bigint[] DEFAULT NULL::bigint[], on_dead text DEFAULT 'wait'::text, replace boolean DEFAULT false, unique_for interval DEFAULT NULL::interval) RETURNS bigint
+CREATE FUNCTION milepost.put_bytes(channel text, content bytea, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, priority integer DEFAULT 0, max_attempts integer DEFAULT 25, unique_key text DEFAULT NULL::text, state bytea DEFAULT NULL::bytea, keep_for interval DEFAULT NULL::interval, after bigint[] DEFAULT NULL::bigint[], on_dead text DEFAULT 'wait'::text, replace boolean DEFAULT false, unique_for interval DEFAULT NULL::interval, trace text DEFAULT NULL::text) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -3269,7 +4084,8 @@ begin
     return "milepost".put_conditionally(
       put_bytes.channel, put_bytes.content, put_bytes.run_at, put_bytes.priority,
       put_bytes.max_attempts, put_bytes.unique_key, put_bytes.state, put_bytes.keep_for,
-      put_bytes.after, put_bytes.on_dead, put_bytes.replace, put_bytes.unique_for
+      put_bytes.after, put_bytes.on_dead, put_bytes.replace, put_bytes.unique_for,
+      put_bytes.trace
     );
   end if;
   -- Checked first, because counting is expensive, and few channels and families have a max_size.
@@ -3282,19 +4098,20 @@ begin
     perform "milepost".refuse_full(array[put_bytes.channel], array[1]);
   end if;
   insert into "milepost".jobs (
-    channel, content, run_at, status, priority, max_attempts, state, keep_for
+    channel, content, run_at, status, priority, max_attempts, state, keep_for, trace
   ) values (
     put_bytes.channel, put_bytes.content, coalesce(put_bytes.run_at, clock_timestamp()),
     case when put_bytes.run_at > clock_timestamp() then 'scheduled' else 'ready' end
       ::"milepost".job_status,
-    put_bytes.priority, put_bytes.max_attempts, put_bytes.state, put_bytes.keep_for
+    put_bytes.priority, put_bytes.max_attempts, put_bytes.state, put_bytes.keep_for,
+    put_bytes.trace
   )
   returning id into job_id;
   return job_id;
 end;
 $$;
 
-CREATE FUNCTION milepost.put_conditionally(channel text, content bytea, run_at timestamp with time zone, priority integer, max_attempts integer, unique_key text, state bytea, keep_for interval, after bigint[], on_dead text, replace boolean, unique_for interval) RETURNS bigint
+CREATE FUNCTION milepost.put_conditionally(channel text, content bytea, run_at timestamp with time zone, priority integer, max_attempts integer, unique_key text, state bytea, keep_for interval, after bigint[], on_dead text, replace boolean, unique_for interval, trace text) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -3325,11 +4142,13 @@ begin
         awaited := array[holder.id];
       elsif found and put_conditionally.replace and holder.status <> 'done' then
         insert into "milepost".job_replacements (
-          channel, unique_key, content, run_at, priority, max_attempts, state, keep_for, unique_for
+          channel, unique_key, content, run_at, priority, max_attempts, state, keep_for, unique_for,
+          trace
         ) values (
           put_conditionally.channel, put_conditionally.unique_key, put_conditionally.content,
           put_conditionally.run_at, put_conditionally.priority, put_conditionally.max_attempts,
-          put_conditionally.state, keep_for, put_conditionally.unique_for
+          put_conditionally.state, keep_for, put_conditionally.unique_for,
+          put_conditionally.trace
         )
         returning id into job_id;
         continue when job_id is null;
@@ -3343,12 +4162,13 @@ begin
     if cardinality(awaited) > 0 then
       insert into "milepost".jobs (
         channel, content, run_at, status, priority, max_attempts, unique_key, state, keep_for,
-        unique_for
+        unique_for, trace
       ) values (
         put_conditionally.channel, put_conditionally.content,
         coalesce(put_conditionally.run_at, clock_timestamp()), 'waiting',
         put_conditionally.priority, put_conditionally.max_attempts, put_conditionally.unique_key,
-        put_conditionally.state, keep_for, put_conditionally.unique_for
+        put_conditionally.state, keep_for, put_conditionally.unique_for,
+        put_conditionally.trace
       )
       on conflict (channel, unique_key)
         where unique_key is not null
@@ -3364,14 +4184,15 @@ begin
 
     insert into "milepost".jobs (
       channel, content, run_at, status, priority, max_attempts, unique_key, state, keep_for,
-      unique_for
+      unique_for, trace
     ) values (
       put_conditionally.channel, put_conditionally.content,
       coalesce(put_conditionally.run_at, clock_timestamp()),
       case when put_conditionally.run_at > clock_timestamp() then 'scheduled' else 'ready' end
         ::"milepost".job_status,
       put_conditionally.priority, put_conditionally.max_attempts, put_conditionally.unique_key,
-      put_conditionally.state, keep_for, put_conditionally.unique_for
+      put_conditionally.state, keep_for, put_conditionally.unique_for,
+      put_conditionally.trace
     )
     on conflict (channel, unique_key)
       where unique_key is not null and (
@@ -3439,7 +4260,7 @@ begin
 end;
 $$;
 
-CREATE FUNCTION milepost.put_many_bytes(channels text[], contents bytea[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], priorities integer[] DEFAULT NULL::integer[], max_attempts integer[] DEFAULT NULL::integer[], unique_keys text[] DEFAULT NULL::text[], states bytea[] DEFAULT NULL::bytea[], keep_for interval[] DEFAULT NULL::interval[], afters text[] DEFAULT NULL::text[], on_dead text[] DEFAULT NULL::text[], replaces boolean[] DEFAULT NULL::boolean[], unique_for interval[] DEFAULT NULL::interval[]) RETURNS SETOF bigint
+CREATE FUNCTION milepost.put_many_bytes(channels text[], contents bytea[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], priorities integer[] DEFAULT NULL::integer[], max_attempts integer[] DEFAULT NULL::integer[], unique_keys text[] DEFAULT NULL::text[], states bytea[] DEFAULT NULL::bytea[], keep_for interval[] DEFAULT NULL::interval[], afters text[] DEFAULT NULL::text[], on_dead text[] DEFAULT NULL::text[], replaces boolean[] DEFAULT NULL::boolean[], unique_for interval[] DEFAULT NULL::interval[], trace text DEFAULT NULL::text) RETURNS SETOF bigint
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -3453,7 +4274,7 @@ begin
     select "milepost".put_bytes(
       a.channel, a.content, a.run_at, coalesce(a.priority, 0), coalesce(a.max_attempts, 25),
       a.unique_key, a.state, a.keep_for, a.after::bigint[], a.on_dead, coalesce(a.replace, false),
-      a.unique_for
+      a.unique_for, put_many_bytes.trace
     )
     from unnest(
       put_many_bytes.channels, put_many_bytes.contents, put_many_bytes.run_ats,
@@ -3475,12 +4296,13 @@ begin
   ) as asked;
   return query
   insert into "milepost".jobs (
-    channel, content, run_at, status, priority, max_attempts, state, keep_for
+    channel, content, run_at, status, priority, max_attempts, state, keep_for, trace
   )
   select
     a.channel, a.content, coalesce(a.run_at, clock_timestamp()),
     case when a.run_at > clock_timestamp() then 'scheduled' else 'ready' end::"milepost".job_status,
-    coalesce(a.priority, 0), coalesce(a.max_attempts, 25), a.state, a.keep_for
+    coalesce(a.priority, 0), coalesce(a.max_attempts, 25), a.state, a.keep_for,
+    put_many_bytes.trace
   from unnest(
     put_many_bytes.channels, put_many_bytes.contents, put_many_bytes.run_ats,
     put_many_bytes.priorities, put_many_bytes.max_attempts, put_many_bytes.states,
@@ -3781,6 +4603,14 @@ begin
     nullif(array_to_string(done, '; '), ''), 'nothing: the sequence is correct'
   );
 end;
+$$;
+
+CREATE FUNCTION milepost.record_audit(who text, action text, subject text, arguments jsonb DEFAULT '{}'::jsonb) RETURNS bigint
+    LANGUAGE sql
+    AS $$
+  insert into "milepost".audit (who, action, subject, arguments)
+  values (record_audit.who, record_audit.action, record_audit.subject, record_audit.arguments)
+  returning id;
 $$;
 
 CREATE FUNCTION milepost.recover_expired(max_count integer DEFAULT 1000) RETURNS bigint
@@ -4407,7 +5237,7 @@ begin
   set content = new.content, state = new.state,
     run_at = coalesce(new.run_at, clock_timestamp()),
     priority = new.priority, max_attempts = new.max_attempts,
-    keep_for = new.keep_for, unique_for = new.unique_for,
+    keep_for = new.keep_for, unique_for = new.unique_for, trace = new.trace,
     failures = 0, last_error = null,
     status = case
       when j.status = 'waiting' then 'waiting'
@@ -4606,34 +5436,6 @@ begin
   end if;
 end;
 $$;
-
-CREATE TABLE milepost.checkpoints (
-    processor text NOT NULL,
-    version integer NOT NULL,
-    segment integer NOT NULL,
-    transaction_id bigint NOT NULL,
-    "position" bigint NOT NULL,
-    epoch bigint DEFAULT 0 NOT NULL,
-    owner text,
-    updated_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    CONSTRAINT checkpoints_processor_length CHECK (((char_length(processor) >= 1) AND (char_length(processor) <= 255)))
-)
-WITH (fillfactor='50');
-
-CREATE TABLE milepost.retention (
-    is_only boolean DEFAULT true NOT NULL,
-    keep interval,
-    keep_messages bigint,
-    changed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    archive text,
-    archive_after interval,
-    removal_at timestamp with time zone,
-    CONSTRAINT retention_archive_after CHECK (((archive_after IS NULL) OR ((archive IS NOT NULL) AND (archive_after >= '00:00:00'::interval)))),
-    CONSTRAINT retention_is_only_check CHECK (is_only),
-    CONSTRAINT retention_keep CHECK ((keep >= '00:00:00'::interval)),
-    CONSTRAINT retention_keep_messages CHECK ((keep_messages >= 0)),
-    CONSTRAINT retention_keeps CHECK (((keep IS NOT NULL) OR (keep_messages IS NOT NULL) OR (archive IS NOT NULL)))
-);
 
 CREATE FUNCTION milepost.retention_gates() RETURNS TABLE(consumer text, version integer, segment integer, transaction_id bigint, "position" bigint)
     LANGUAGE sql
@@ -5272,6 +6074,7 @@ CREATE TABLE milepost.jobs (
     crashes smallint DEFAULT 0 NOT NULL,
     has_followers boolean DEFAULT false NOT NULL,
     unique_for interval,
+    trace text,
     CONSTRAINT jobs_channel_length CHECK (((char_length(channel) >= 1) AND (char_length(channel) <= 255))),
     CONSTRAINT jobs_keep_for CHECK ((keep_for > '00:00:00'::interval)),
     CONSTRAINT jobs_max_attempts CHECK ((max_attempts > 0)),
@@ -5950,6 +6753,24 @@ CREATE TABLE milepost.archive_replaced (
     replaced_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
 );
 
+CREATE TABLE milepost.audit (
+    id bigint NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    who text NOT NULL,
+    action text NOT NULL,
+    subject text NOT NULL,
+    arguments jsonb NOT NULL
+);
+
+ALTER TABLE milepost.audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME milepost.audit_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE milepost.channel_rates (
     channel text NOT NULL COLLATE pg_catalog."C",
     owner text NOT NULL COLLATE pg_catalog."C",
@@ -6089,7 +6910,8 @@ CREATE VIEW milepost.job_replacements AS
     max_attempts,
     state,
     keep_for,
-    unique_for
+    unique_for,
+    trace
    FROM milepost.jobs j
   WHERE false;
 
@@ -6195,6 +7017,7 @@ CREATE TABLE milepost.pipelines (
     started_at timestamp with time zone,
     reported_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     rejected text,
+    spark_page text,
     CONSTRAINT pipelines_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 255)))
 )
 WITH (fillfactor='50');
@@ -6237,27 +7060,6 @@ CREATE TABLE milepost.segment_floors (
     "position" bigint NOT NULL
 );
 
-CREATE TABLE milepost.segments (
-    processor text NOT NULL,
-    version integer NOT NULL,
-    id integer NOT NULL,
-    mask integer NOT NULL,
-    epoch bigint DEFAULT 0 NOT NULL,
-    owner text,
-    claimed_until timestamp with time zone,
-    wanted_by text,
-    wanted_until timestamp with time zone,
-    last_error text,
-    last_error_at timestamp with time zone,
-    handled_epoch bigint,
-    handled_transaction_id bigint,
-    handled_position bigint,
-    CONSTRAINT segments_claim CHECK (((owner IS NULL) = (claimed_until IS NULL))),
-    CONSTRAINT segments_id CHECK (((id & mask) = id)),
-    CONSTRAINT segments_mask CHECK (((mask >= 0) AND (((mask)::bigint & ((mask)::bigint + 1)) = 0)))
-)
-WITH (fillfactor='50');
-
 CREATE TABLE milepost.spark_writes (
     query uuid NOT NULL,
     is_stream boolean NOT NULL,
@@ -6276,6 +7078,9 @@ ALTER TABLE ONLY milepost.archive
 
 ALTER TABLE ONLY milepost.archive_replaced
     ADD CONSTRAINT archive_replaced_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY milepost.audit
+    ADD CONSTRAINT audit_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY milepost.channel_rates
     ADD CONSTRAINT channel_rates_pkey PRIMARY KEY (channel, owner);

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 from milepost.cli.app import app_for
 
 COMMANDS = [
-    "migrate", "append", "read", "run", "status", "doctor", "rebase", "grant", "demo",
+    "migrate", "append", "read", "run", "status", "doctor", "metrics", "ui", "rebase", "grant",
+    "demo",
     "processors", "queue", "channels", "schedules", "pipelines", "dead-letters", "retention",
     "archive", "embedded",
 ]  # fmt: skip

@@ -5,17 +5,17 @@ from __future__ import annotations
 import select
 import sys
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Annotated, BinaryIO
 
 import orjson
 import typer
 
+from milepost import log
 from milepost.app import Milepost
 from milepost.cli.message_lines import line_from
-from milepost.errors import InvalidPosition
+from milepost.errors import InvalidStart
 from milepost.log import Batch, Reader, Start
-from milepost.records import Position, RecordedMessage, Segment
+from milepost.records import RecordedMessage, Segment
 
 _BATCH_SIZE = 1000
 _MAX_MASK = 2**31 - 1
@@ -59,22 +59,10 @@ def command(
 
 
 def parse_start(text: str, option: str = "--from") -> Start:
-    if text == "beginning":
-        return "beginning"
-    if text == "end":
-        return "end"
     try:
-        return Position.parse(text)
-    except InvalidPosition:
-        pass
-    try:
-        return datetime.fromisoformat(text).astimezone()
-    except (ValueError, OverflowError):
-        raise typer.BadParameter(
-            f"{text!r} is neither beginning, end, a position (42, 17:42) nor a time "
-            "(2026-01-31T12:00:00Z).",
-            param_hint=option,
-        ) from None
+        return log.parse_start(text)
+    except InvalidStart as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
 
 
 def parse_segment(text: str) -> Segment:

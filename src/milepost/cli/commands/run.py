@@ -16,16 +16,20 @@ from milepost.app import Milepost
 from milepost.cli import options
 from milepost.cli.database import say_embedded
 from milepost.cli.failures import stacks_printed
+from milepost.cli.listen_address import listen_address
 from milepost.cli.logs import LogFormat, failures_logged, log, set_up_logging
 from milepost.cli.output import say
 from milepost.cli.processes import Processes, stop_with_parent
 from milepost.errors import AppNotFound, NoSparkSession
+from milepost.observe import ProbeLimits
 from milepost.pipeline.engine import SparkProcessor
 from milepost.pipeline.pipeline import Pipeline
 from milepost.pipeline.spark.failures import needs_session
 from milepost.pipeline.spark.settings import project_table, spark_settings
 from milepost.pipeline.spark.tracebacks import users_place
 from milepost.queue import Scheduler
+
+LIMITS = ProbeLimits()
 
 
 def command(
@@ -60,6 +64,22 @@ def command(
             "What runs on Spark runs in the first one only.",
         ),
     ] = 1,
+    health: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Answer /livez (its loops turn) and /readyz (connected, and caught up within a "
+            "limit) there over HTTP, without a login.",
+        ),
+    ] = None,
+    ready_lag_seconds: Annotated[
+        float,
+        typer.Option(min=0, help="A processor or pipeline that is further behind is not ready."),
+    ] = LIMITS.lag_seconds,
+    live_seconds: Annotated[
+        float,
+        typer.Option(min=0, help="A loop that has not turned for this long is not alive."),
+    ] = LIMITS.live_seconds,
     master: options.Master = None,
     spark_conf: options.SparkConf = None,
     log_level: Annotated[
@@ -86,7 +106,9 @@ def command(
         spark = spark_settings(project_table(Path.cwd()), os.environ, master, spark_conf or ())
         spark = spark.with_stacks() if verbose else spark
         refuse_unrunnable(application, mp, only)
+        address = None if health is None else listen_address(health)
         if processes > 1:
+            refuse_probes_of_several(health)
             shared = [
                 *("--until", until, "--stop-seconds", str(stop_seconds)),
                 *("--log-level", log_level, "--log-format", log_format),
@@ -108,6 +130,8 @@ def command(
             stop_seconds,
             fail_fast=fail_fast,
             spark=spark,
+            health=address,
+            probe_limits=ProbeLimits(ready_lag_seconds, live_seconds),
             on_start=lambda names: tell(f"running {', '.join(names)}"),
         )
 
@@ -131,6 +155,16 @@ def child_commands(
         for chosen in (only, names)
     )
     return [first, *[rest] * (processes - 1)]
+
+
+def refuse_probes_of_several(health: str | None) -> None:
+    """One of them would answer for all, and the others could not have its port."""
+    if health is not None:
+        raise typer.BadParameter(
+            "the probes are of one process. Run one process in each container or unit, or leave "
+            "--processes or --health out.",
+            param_hint="--health",
+        )
 
 
 def refuse_unrunnable(application: str, mp: Milepost, only: list[str] | None) -> None:

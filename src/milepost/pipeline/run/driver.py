@@ -9,6 +9,7 @@ from milepost.owner import owner_name
 from milepost.pipeline.run.range_session import RangeSession
 from milepost.pipeline.run.report import PipelineStatus
 from milepost.pipeline.run.streams.session import StreamSession
+from milepost.pipeline.spark.connect import page_of
 from milepost.runtime import Supervisor
 
 if TYPE_CHECKING:
@@ -24,7 +25,12 @@ logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
 
 def supervised(setup: Setup, stop: Event) -> Supervisor:
     """Its `run` raises what ends the pipeline for good."""
-    status = PipelineStatus(owner=owner_name(), schema=setup.schema, options=setup.options)
+    status = PipelineStatus(
+        owner=owner_name(),
+        schema=setup.schema,
+        options=setup.options,
+        spark_page=page_of(setup.spark),
+    )
 
     kind = StreamSession if setup.options.keeps_state else RangeSession
     return Supervisor(lambda: kind(setup, status, stop), status, setup.url, "pipeline", stop=stop)

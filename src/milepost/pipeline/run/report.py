@@ -34,6 +34,7 @@ class PipelineStatus(Status):
     log: ClassVar[logging.Logger] = logging.getLogger("milepost.pipelines")
 
     options: PipelineOptions
+    spark_page: str | None = None
     total_rows: int = field(default=0, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _batches: int = field(default=0, init=False)
@@ -61,6 +62,7 @@ class PipelineStatus(Status):
             "target": None if table is None else table.name,
             "target_table": None if table is None else table.versioned(self.options.version),
             "owner": self.owner,
+            "spark_page": self.spark_page,
         }
 
     def register(self, conn: Connection) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from milepost import db
+from milepost.log import Selection
 from milepost.pipeline.names import stored_columns
 from milepost.pipeline.sinks import Files
 from milepost.pipeline.source import (
@@ -85,6 +86,7 @@ class Setup:
             epoch=epoch,
             cores=self.cores,
             expectations=self.options.expectations,
+            selection=Selection(self.options.topics, self.options.types),
         )
         writer.clean()
         return writer

@@ -33,6 +33,12 @@ def cores_of(spark: SparkSession) -> int:
     return _cores[spark]
 
 
+def page_of(spark: SparkSession) -> str | None:
+    """The address of its own pages. None where they are turned off, and for a Connect server, which
+    does not say it."""
+    return None if is_connect(spark) else spark.sparkContext.uiWebUrl
+
+
 def refuse_connect(spark: SparkSession, what: str) -> None:
     if is_connect(spark):
         raise NeedsClassicSpark(what)

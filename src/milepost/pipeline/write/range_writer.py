@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from psycopg import errors as pg
 from milepost import db, sql
 from milepost.checkpoints import Answer, CheckpointKey, PostgresCheckpointStore
 from milepost.errors import CompetingPipeline, InvalidOutput
+from milepost.log import EVERYTHING, Selection
 from milepost.pipeline.names import TURNS, staging_name
 from milepost.pipeline.sinks import ToLog, ToQueue
 from milepost.pipeline.source import Range
@@ -33,6 +35,7 @@ from milepost.pipeline.write.to_items import item_merge
 from milepost.pipeline.write.to_table import table_merge
 from milepost.processors import put_letter
 from milepost.steps import drive
+from milepost.telemetry import otel
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -110,6 +113,7 @@ class RangeWriter:
     epoch: int = 0
     cores: int = 1  # of Spark
     expectations: Expectations | None = None
+    selection: Selection = EVERYTHING  # of the messages that it reads
     _prepared: _Prepared | None = field(default=None, init=False)
 
     def clean(self) -> None:
@@ -156,7 +160,27 @@ class RangeWriter:
 
     def merge(self, range_: Range, pending: Pending, batch: SparkBatch | None = None) -> Written:
         """Merge what is staged, and move the checkpoint over the range."""
-        return self._merge(range_, pending, lambda: self._advance(range_, batch))
+        spanning = (
+            nullcontext()
+            if otel is None
+            else otel.batch(self.key.processor, pending.clock.seconds, lambda: self._traces(range_))
+        )
+        with spanning:
+            return self._merge(range_, pending, lambda: self._advance(range_, batch))
+
+    def _traces(self, range_: Range) -> list[dict[str, str]]:
+        """The spans in which messages of the range were appended."""
+        rows = db.fetch_all(
+            self.conn,
+            self.schema,
+            "range_traces",
+            after_transaction_id=range_.after.transaction_id,
+            after_position=range_.after.position,
+            last_transaction_id=range_.last.transaction_id,
+            last_position=range_.last.position,
+            **self.selection.parameters(),
+        )
+        return [{"traceparent": parent, "tracestate": state} for parent, state in rows]
 
     def merge_letter(self, letter: int, at: Position, pending: Pending) -> Written:
         """Merge what the message of a dead letter gives, and remove the letter."""
@@ -298,6 +322,11 @@ class _Phases:
 
     laps_ms: dict[str, float] = field(default_factory=dict)
     _at: float = field(default_factory=time.perf_counter)
+    _began: float = field(default_factory=time.perf_counter)
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._began
 
     def lap(self, name: str) -> None:
         now = time.perf_counter()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import traceback
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from threading import Event
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from milepost.handlers import storable
 from milepost.processors.deliver.transaction import Conflict, GuardFailed
 from milepost.records import RawMessage
 from milepost.runtime import Stopping
+from milepost.telemetry import repeating
 
 if TYPE_CHECKING:
     from milepost.processors.definition import ProcessorOptions
@@ -58,7 +60,8 @@ class Attempts:
         limit = 0 if isinstance(message, RawMessage) else self.options.retry.limit
         while True:
             try:
-                handle()
+                with repeating() if retries else nullcontext():
+                    handle()
             except Exception as error:  # noqa: BLE001 - whatever a handler raises is its failure
                 self.raise_if_not_handlers(error)
                 failure = Failure(message, error, retries + 1)

@@ -12,6 +12,7 @@ from milepost.checkpoints import Answer, store_statement
 from milepost.processors.deliver.attempts import Attempts, Failure, handler_failed
 from milepost.processors.deliver.transaction import Conflict, answer_of, run, storing
 from milepost.processors.set_aside.dead_letters import put
+from milepost.telemetry import repeating
 
 if TYPE_CHECKING:
     from milepost.checkpoints import CheckpointKey
@@ -121,7 +122,8 @@ class SequentialDelivery(Delivery):
         """After a batch was rolled back: find the message that fails, keep the others."""
         for message in messages:
             handle = partial(self._apply, [message], message.position)
-            failure = self.attempts.run(message, handle)
+            with repeating():
+                failure = self.attempts.run(message, handle)
             if failure is not None:
                 self._give_up(failure)
 

@@ -1,7 +1,8 @@
-"""What operators do with segments: split, merge, balance, reset. An operator is a claimant.
+"""What operators do with segments: split, merge, balance, release, reset.
 
-An operator asks for segments, and claims them once their owners have flushed and released them
-(or have died, and their claims expired). The epochs of these claims fence what the operator does.
+An operator is a claimant, who asks for segments, and claims them once their owners have flushed and
+released them (or have died, and their claims expired). The epochs of these claims fence what the
+operator does.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class SegmentStatus:
     last_error_at: datetime | None
     lag_messages: int
     lag_seconds: float
+    claimed_until: datetime | None = None
 
     @property
     def is_recovered(self) -> bool | None:
@@ -211,6 +213,23 @@ def balance(
     if behind is None or not behind.lag_messages:
         return None
     return split(connect, schema, key, behind.id, timeout)
+
+
+def release(
+    connect: Connect,
+    schema: str,
+    key: CheckpointKey,
+    segment: int,
+    timeout: float = TIMEOUT_SECONDS,
+) -> None:
+    """Have a segment flushed and released by its owner, so that any instance may claim it next: the
+    same one too, where it has less than its share."""
+    chosen = _chosen(_segments(connect, schema, key), key, segment)
+    with (
+        claimed(connect, schema, key, [chosen.id], timeout) as (operator, _),
+        connect() as conn,
+    ):
+        operator.leave(conn)
 
 
 def _segments(connect: Connect, schema: str, key: CheckpointKey) -> list[Segment]:

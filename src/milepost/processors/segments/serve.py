@@ -17,6 +17,7 @@ from milepost.processors.segments.claimed_segment import Phase
 from milepost.processors.segments.work import Abandoned
 from milepost.processors.self_checkpointing.participants import ClaimOver
 from milepost.runtime import Stopping
+from milepost.telemetry import otel
 
 if TYPE_CHECKING:
     from milepost.processors.definition import ProcessorOptions
@@ -173,6 +174,7 @@ class Service:
         options, feed = self.options, self.dispatch.position
         selection = Selection(options.topics, options.types, segment.claim.segment)
         limit = Horizon(feed or segment.reached, is_held=False)
+        began = time.perf_counter()
         with leases.sync as conn:
             batch = read_batch(
                 conn,
@@ -183,6 +185,8 @@ class Service:
                 self.claims.schema,
                 history=segment.work.history,
             )
+        if otel is not None and batch.messages:
+            otel.received("read", len(batch.messages), began, options.topics, options.name)
         if not batch.is_full:
             segment.work.history.leave()  # from here on the feed reads for it
         with self.dispatch.lock:

@@ -24,6 +24,7 @@ from milepost.log import careful_message, undecoded
 from milepost.processors.deliver.attempts import Failure
 from milepost.processors.deliver.transaction import Conflict, GuardFailed
 from milepost.records import Segment
+from milepost.telemetry import repeating
 
 if TYPE_CHECKING:
     from milepost.checkpoints import CheckpointKey
@@ -109,7 +110,8 @@ class Retrying:
             # In the log such a message passes. A letter that an operator asks for must not vanish.
             return Failure(found.message, NoHandler(definition.options.name, type_), 1)
         try:
-            answer = self.effects.apply([found.message], guard)
+            with repeating():
+                answer = self.effects.apply([found.message], guard)
         except Conflict as conflict:
             return conflict.answer  # another instance is handling it
         except GuardFailed as failed:

@@ -112,6 +112,11 @@ class Gate:
         self._buffer.waiting.extend(free)
         self._pool.wake(len(free))
 
+    @property
+    def has_suspect(self) -> bool:
+        """Whether one waits to be alone, or runs alone."""
+        return self._suspect is not None
+
     def may_take(self, free: int) -> bool:
         """Lets pass what may, if so many handlers are free; whether nothing waits here then."""
         gated = self._buffer.gated

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -47,6 +48,17 @@ class Buffer:
             # Copied first: the other threads change it, and a copy of a deque is atomic.
             unbegun = {*self.waiting.copy(), *self.gated.copy()}
             return [job for job in self._held.values() if job not in unbegun]
+
+    def take_off(self, jobs: deque[TakenJob]) -> Iterator[TakenJob]:
+        """Those of `waiting` or `gated`, one by one. A handler may be quicker."""
+        while jobs:
+            with suppress(IndexError):
+                yield self._take_off_one(jobs)
+
+    def _take_off_one(self, jobs: deque[TakenJob]) -> TakenJob:
+        job = jobs.popleft()
+        self.taken -= 1  # as if it had not been: it does not count as begun
+        return job
 
     def drop(self, jobs: Iterable[TakenJob]) -> None:
         """They are settled, or lost, so that there is nothing to settle."""
@@ -93,6 +105,20 @@ class Demand:
         if buffered > max(idle, ahead // 2):
             return 0
         return max(0, min(self.batch, idle + ahead - buffered))
+
+
+@dataclass(slots=True)
+class Standstill:
+    """For how long no handler has begun a job. Pure: no clock."""
+
+    _begun: int = field(default=0, init=False)
+    _since: float = field(default=0.0, init=False)
+
+    def seconds(self, begun: int, now: float) -> float:
+        """So many jobs were begun until now."""
+        if begun != self._begun:
+            self._begun, self._since = begun, now
+        return now - self._since
 
 
 def has_lock(job: TakenJob) -> bool:

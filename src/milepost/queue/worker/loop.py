@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from milepost import db
 from milepost.queue.outcome import Ending, Kind
 from milepost.queue.worker.begins import Gate
-from milepost.queue.worker.buffer import Demand
+from milepost.queue.worker.buffer import Demand, Standstill
 from milepost.queue.worker.calling.batches import pool_of
 from milepost.queue.worker.heartbeats import Heartbeats
 from milepost.queue.worker.idle import Look, Pause, is_drained
@@ -22,8 +22,10 @@ from milepost.queue.worker.settle import Settler
 from milepost.queue.worker.shared import TAKING, Shared
 from milepost.queue.worker.take import Taker
 from milepost.runtime import Stopping, is_transient, waking
+from milepost.telemetry import otel
 
 if TYPE_CHECKING:
+    from collections import deque
     from threading import Event
 
     import psycopg
@@ -63,6 +65,7 @@ class Runner:
         self._has_news = False  # the server has notified
         self._is_woken = False  # by news, while it waited
         self._begun = (0, 0.0)
+        self._standstill = Standstill()
 
     def run(self, until: Until = "stopped") -> None:
         """Until a stop is requested, or until nothing is left to do. If the server cannot be
@@ -147,6 +150,10 @@ class Runner:
         self._measure(buffered)
         running = len(self._buffer) - buffered - self._settler.pending
         idle = max(0, self._shared.jobs_at_a_time - running)
+        if idle == 0 and buffered and self._is_at_a_standstill(buffered):
+            self._give_back(with_gated=not self._gate.has_suspect)
+            self._demand.rate = 0.0
+            return 0
         if not self._gate.may_take(idle - waiting):
             return 0
         self._buffer.low = self._demand.ahead() // 2
@@ -159,12 +166,21 @@ class Runner:
             self._demand.began(begun - before, now - since)
             self._begun = begun, now
 
+    def _is_at_a_standstill(self, buffered: int) -> bool:
+        """Jobs were taken ahead for handlers that began many, and now begin none: other workers may
+        be free."""
+        begun, limit = self._buffer.taken - buffered, self._shared.runtime.timing.standstill_seconds
+        return self._standstill.seconds(begun, time.monotonic()) >= limit
+
     def _take(self, count: int) -> list[TakenJob]:
         # From before it is asked for: the server counts from later.
         deadline = time.monotonic() + self._options.lock
         # A worker that was woken has a job to take. The duties come with the next take, soon after.
         with_duties, self._is_woken = not self._is_woken, False
+        began = time.perf_counter()
         jobs = self._lease.run(lambda conn: self._taker.take(conn, count, with_duties=with_duties))
+        if otel is not None and jobs:
+            otel.received("take", len(jobs), began, [self._options.channel])
         for job in jobs:
             job.deadline = deadline
         return jobs
@@ -216,12 +232,14 @@ class Runner:
         self._shared.over.set()
         self._heartbeats.close()
 
-    def _give_back(self) -> None:
-        for jobs in (self._buffer.gated, self._buffer.waiting):
-            while jobs:
-                # A handler that finishes its job may be quicker.
-                with suppress(IndexError):
-                    self._settler.ended(Ending(jobs.popleft(), Kind.GIVE_BACK))
+    def _give_back(self, *, with_gated: bool = True) -> None:
+        if with_gated:
+            self._give_back_all(self._buffer.gated)
+        self._give_back_all(self._buffer.waiting)
+
+    def _give_back_all(self, jobs: deque[TakenJob]) -> None:
+        for job in self._buffer.take_off(jobs):
+            self._settler.ended(Ending(job, Kind.GIVE_BACK))
 
 
 def log_recovered(notice: psycopg.errors.Diagnostic) -> None:

@@ -2,7 +2,8 @@
 -- id of the job that has the same unique key in its channel. Takes no lock that another producer or
 -- a worker could wait for; only a put with the same unique key waits, until it is known whether the
 -- first one commits. What `after`, `on_dead`, `replace` and `unique_for` mean: put_conditionally().
--- A reserved channel is refused: see put_old_schedule().
+-- A reserved channel is refused: see put_old_schedule(). `trace`: the span in which it is put, as a
+-- W3C traceparent and, behind a space, its tracestate.
 create or replace function {schema}.put_bytes(
   channel text,
   content bytea,
@@ -15,7 +16,8 @@ create or replace function {schema}.put_bytes(
   after bigint[] default null,
   on_dead text default 'wait',
   replace boolean default false,
-  unique_for interval default null
+  unique_for interval default null,
+  trace text default null
 ) returns bigint
 language plpgsql volatile as $$
 #variable_conflict use_column
@@ -38,7 +40,8 @@ begin
     return {schema}.put_conditionally(
       put_bytes.channel, put_bytes.content, put_bytes.run_at, put_bytes.priority,
       put_bytes.max_attempts, put_bytes.unique_key, put_bytes.state, put_bytes.keep_for,
-      put_bytes.after, put_bytes.on_dead, put_bytes.replace, put_bytes.unique_for
+      put_bytes.after, put_bytes.on_dead, put_bytes.replace, put_bytes.unique_for,
+      put_bytes.trace
     );
   end if;
   -- Checked first, because counting is expensive, and few channels and families have a max_size.
@@ -51,12 +54,13 @@ begin
     perform {schema}.refuse_full(array[put_bytes.channel], array[1]);
   end if;
   insert into {schema}.jobs (
-    channel, content, run_at, status, priority, max_attempts, state, keep_for
+    channel, content, run_at, status, priority, max_attempts, state, keep_for, trace
   ) values (
     put_bytes.channel, put_bytes.content, coalesce(put_bytes.run_at, clock_timestamp()),
     case when put_bytes.run_at > clock_timestamp() then 'scheduled' else 'ready' end
       ::{schema}.job_status,
-    put_bytes.priority, put_bytes.max_attempts, put_bytes.state, put_bytes.keep_for
+    put_bytes.priority, put_bytes.max_attempts, put_bytes.state, put_bytes.keep_for,
+    put_bytes.trace
   )
   returning id into job_id;
   return job_id;

@@ -19,7 +19,8 @@ create or replace function {schema}.put_conditionally(
   after bigint[],
   on_dead text,
   replace boolean,
-  unique_for interval
+  unique_for interval,
+  trace text
 ) returns bigint
 language plpgsql volatile as $$
 #variable_conflict use_column
@@ -50,11 +51,13 @@ begin
         awaited := array[holder.id];
       elsif found and put_conditionally.replace and holder.status <> 'done' then
         insert into {schema}.job_replacements (
-          channel, unique_key, content, run_at, priority, max_attempts, state, keep_for, unique_for
+          channel, unique_key, content, run_at, priority, max_attempts, state, keep_for, unique_for,
+          trace
         ) values (
           put_conditionally.channel, put_conditionally.unique_key, put_conditionally.content,
           put_conditionally.run_at, put_conditionally.priority, put_conditionally.max_attempts,
-          put_conditionally.state, keep_for, put_conditionally.unique_for
+          put_conditionally.state, keep_for, put_conditionally.unique_for,
+          put_conditionally.trace
         )
         returning id into job_id;
         continue when job_id is null;
@@ -68,12 +71,13 @@ begin
     if cardinality(awaited) > 0 then
       insert into {schema}.jobs (
         channel, content, run_at, status, priority, max_attempts, unique_key, state, keep_for,
-        unique_for
+        unique_for, trace
       ) values (
         put_conditionally.channel, put_conditionally.content,
         coalesce(put_conditionally.run_at, clock_timestamp()), 'waiting',
         put_conditionally.priority, put_conditionally.max_attempts, put_conditionally.unique_key,
-        put_conditionally.state, keep_for, put_conditionally.unique_for
+        put_conditionally.state, keep_for, put_conditionally.unique_for,
+        put_conditionally.trace
       )
       on conflict (channel, unique_key)
         where unique_key is not null
@@ -89,14 +93,15 @@ begin
 
     insert into {schema}.jobs (
       channel, content, run_at, status, priority, max_attempts, unique_key, state, keep_for,
-      unique_for
+      unique_for, trace
     ) values (
       put_conditionally.channel, put_conditionally.content,
       coalesce(put_conditionally.run_at, clock_timestamp()),
       case when put_conditionally.run_at > clock_timestamp() then 'scheduled' else 'ready' end
         ::{schema}.job_status,
       put_conditionally.priority, put_conditionally.max_attempts, put_conditionally.unique_key,
-      put_conditionally.state, keep_for, put_conditionally.unique_for
+      put_conditionally.state, keep_for, put_conditionally.unique_for,
+      put_conditionally.trace
     )
     on conflict (channel, unique_key)
       where unique_key is not null and (

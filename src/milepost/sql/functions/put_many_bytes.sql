@@ -1,7 +1,7 @@
 -- Put many jobs, their contents and states as bytes, in the caller's transaction; returns their
 -- ids, in order. An array that is not given, or a null in it, means the default. An element of
 -- `afters` is an array of ids as text, such as '{1,2}', because the rows of an array of arrays all
--- have one length.
+-- have one length. `trace` is one for all of them: see put_bytes().
 create or replace function {schema}.put_many_bytes(
   channels text[],
   contents bytea[],
@@ -14,7 +14,8 @@ create or replace function {schema}.put_many_bytes(
   afters text[] default null,
   on_dead text[] default null,
   replaces boolean[] default null,
-  unique_for interval[] default null
+  unique_for interval[] default null,
+  trace text default null
 ) returns setof bigint
 language plpgsql volatile as $$
 #variable_conflict use_column
@@ -28,7 +29,7 @@ begin
     select {schema}.put_bytes(
       a.channel, a.content, a.run_at, coalesce(a.priority, 0), coalesce(a.max_attempts, 25),
       a.unique_key, a.state, a.keep_for, a.after::bigint[], a.on_dead, coalesce(a.replace, false),
-      a.unique_for
+      a.unique_for, put_many_bytes.trace
     )
     from unnest(
       put_many_bytes.channels, put_many_bytes.contents, put_many_bytes.run_ats,
@@ -50,12 +51,13 @@ begin
   ) as asked;
   return query
   insert into {schema}.jobs (
-    channel, content, run_at, status, priority, max_attempts, state, keep_for
+    channel, content, run_at, status, priority, max_attempts, state, keep_for, trace
   )
   select
     a.channel, a.content, coalesce(a.run_at, clock_timestamp()),
     case when a.run_at > clock_timestamp() then 'scheduled' else 'ready' end::{schema}.job_status,
-    coalesce(a.priority, 0), coalesce(a.max_attempts, 25), a.state, a.keep_for
+    coalesce(a.priority, 0), coalesce(a.max_attempts, 25), a.state, a.keep_for,
+    put_many_bytes.trace
   from unnest(
     put_many_bytes.channels, put_many_bytes.contents, put_many_bytes.run_ats,
     put_many_bytes.priorities, put_many_bytes.max_attempts, put_many_bytes.states,

@@ -11,7 +11,7 @@ begin
   set content = new.content, state = new.state,
     run_at = coalesce(new.run_at, clock_timestamp()),
     priority = new.priority, max_attempts = new.max_attempts,
-    keep_for = new.keep_for, unique_for = new.unique_for,
+    keep_for = new.keep_for, unique_for = new.unique_for, trace = new.trace,
     failures = 0, last_error = null,
     status = case
       when j.status = 'waiting' then 'waiting'

@@ -42,3 +42,5 @@ grant select, update (is_paused, next_at), delete on {schema}.schedules to {role
 grant select, update on sequence
   {schema}.jobs_id_seq, {schema}.jobs_taken_seq, {schema}.jobs_promote_at, {schema}.jobs_recover_at
   to {role};
+-- What was done in the dashboard: added and read, never changed or deleted.
+grant select, insert (who, action, subject, arguments) on {schema}.audit to {role};

@@ -16,3 +16,5 @@ grant select,
   on {schema}.dead_letters to {role};
 grant select, insert, update (transaction_id, "position", epoch, owner, updated_at), delete
   on {schema}.checkpoints to {role};
+-- Its rollback or drop in the dashboard is recorded.
+grant select (id), insert (who, action, subject, arguments) on {schema}.audit to {role};

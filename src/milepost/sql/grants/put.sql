@@ -4,7 +4,7 @@
 -- over.
 grant insert (
   id, channel, content, run_at, status, priority, max_attempts, unique_key, state, keep_for,
-  unique_for
+  unique_for, trace
 ) on {schema}.jobs to {role};
 grant select (
   id, channel, unique_key, status, keep_for, result, last_error, finished_at, unique_for

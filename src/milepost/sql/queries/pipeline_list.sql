@@ -53,7 +53,8 @@ select
   case
     when p.rejected is not null
       then format('%%I.%%I', coalesce(p.target_schema, '{schema}'::regnamespace::text), p.rejected)
-  end as rejected
+  end as rejected,
+  p.spark_page
 from {schema}.pipelines as p
 left join {schema}.checkpoints as c
   on c.processor = p.name and c.version = p.version and c.segment = 0

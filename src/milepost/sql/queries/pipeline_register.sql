@@ -2,13 +2,13 @@
 -- pipeline is active from the start; the others become active by a swap.
 insert into {schema}.pipelines (
   name, version, topics, types, code_version, sink, target_schema, target, target_table, state,
-  owner, started_at, is_active, built_at
+  owner, started_at, is_active, built_at, spark_page
 )
 select
   %(pipeline)s, %(version)s, %(topics)s, %(types)s, %(code_version)s, %(sink)s,
   case when %(target)s::text is not null then coalesce(%(target_schema)s, current_schema()) end,
   %(target)s, %(target_table)s, 'starting', %(owner)s, clock_timestamp(), first.is_first,
-  case when first.is_first then clock_timestamp() end
+  case when first.is_first then clock_timestamp() end, %(spark_page)s
 from (
   select not exists (select from {schema}.pipelines where name = %(pipeline)s) as is_first
 ) as first
@@ -19,4 +19,5 @@ set topics = excluded.topics,
   target_schema = excluded.target_schema,
   target = excluded.target,
   target_table = excluded.target_table,
-  started_at = excluded.started_at
+  started_at = excluded.started_at,
+  spark_page = excluded.spark_page

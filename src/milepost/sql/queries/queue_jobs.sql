@@ -10,5 +10,6 @@ from {schema}.jobs as j
 where (%(channel)s::text is null or j.channel = %(channel)s)
   and (%(status)s::text is null or j.status = %(status)s::{schema}.job_status)
   and (%(id)s::bigint is null or j.id = %(id)s)
+  and (%(ids)s::bigint[] is null or j.id = any(%(ids)s))
 order by j.id
 limit %(max_count)s

@@ -41,7 +41,9 @@ select
     as lag_messages,
   coalesce(
     greatest(lag.seconds, extract(epoch from clock_timestamp() - archived.oldest)), 0
-  )::double precision as lag_seconds
+  )::double precision as lag_seconds,
+  case when standing.claimed_until > clock_timestamp() then standing.claimed_until end
+    as claimed_until
 from standing
 join {schema}.processors as p on p.name = %(processor)s and p.version = %(version)s
 cross join lateral {schema}.archived_lag(

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from milepost import Milepost, TakenJob
+from milepost.runtime import Timing
 from tests.zygote import Process, started
 
 
@@ -33,7 +34,7 @@ def events(history: Path, event: str) -> list[int]:
 
 
 def run(url: str, history: str, concurrency: int, lock: float) -> None:
-    mp = Milepost(url)
+    mp = Milepost(url, timing=Timing(standstill_seconds=3600))  # it dies with what it holds
     file = os.open(history, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
 
     @mp.worker("c", concurrency=concurrency, lock=lock, poll_seconds=0.1)

@@ -1,6 +1,14 @@
 from __future__ import annotations
 
-from milepost.queue.worker.buffer import Demand
+from datetime import UTC, datetime
+
+from milepost.queue.worker.buffer import Buffer, Demand, Standstill
+from milepost.records import TakenJob
+
+
+def job(id_: int) -> TakenJob:
+    run_at = datetime(2030, 1, 1, tzinfo=UTC)
+    return TakenJob(id_, "c", 1, 0, 25, 0, run_at, b"null", None, None, is_kept=False)
 
 
 def test_without_experience_a_worker_wants_what_its_handlers_can_begin_with() -> None:
@@ -38,3 +46,21 @@ def test_a_rate_that_rises_is_believed_at_once_and_one_that_falls_by_and_by() ->
     assert demand.rate == 700
     demand.began(5000, seconds=1.0)
     assert demand.rate == 5000
+
+
+def test_a_standstill_is_counted_from_the_last_begin() -> None:
+    standstill = Standstill()
+    assert standstill.seconds(3, 10.0) == 0
+    assert standstill.seconds(3, 11.5) == 1.5
+    assert standstill.seconds(4, 12.0) == 0
+    assert standstill.seconds(4, 12.25) == 0.25
+
+
+def test_a_job_that_is_taken_off_was_not_begun() -> None:
+    buffer = Buffer()
+    jobs = [job(1), job(2)]
+    buffer.add(jobs)
+    buffer.waiting.extend(jobs)
+    assert list(buffer.take_off(buffer.waiting)) == jobs
+    assert buffer.taken == 0
+    assert buffer.held() == jobs  # until it is settled

@@ -1,0 +1,88 @@
+"""`milepost ui`: serve the dashboard."""
+
+from __future__ import annotations
+
+import os
+from socket import socket
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from milepost.app import Milepost
+from milepost.cli.listen_address import listen_address
+from milepost.cli.output import say
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from milepost.ui import Dashboard
+
+TOKEN = "MILEPOST_UI_TOKEN"  # noqa: S105 - the name of a variable
+
+
+def command(
+    mp: Milepost,
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where to listen. Port 0: any that is free.")
+    ] = "127.0.0.1:8000",
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Show everything, change nothing.")
+    ] = False,
+) -> None:
+    """Serve the dashboard: health, log, processors, pipelines and the queue in the browser.
+
+    On a loopback address it has no login. On any other it asks for the token in MILEPOST_UI_TOKEN,
+    and is read-only if there is none.
+    """
+    host, port = listen_address(listen)
+    from milepost.ui import dashboard  # an extra
+
+    token = os.environ.get(TOKEN) or None
+    made = dashboard(mp, read_only=read_only, token=token, listens_on=host)
+    with mp.connect():  # a wrong URL or schema is an error here, not on the first page
+        pass
+    if made.access.is_read_only and not read_only:
+        say(
+            f"{TOKEN} is not set, and others can reach {host}: the dashboard is read-only, and "
+            f"everybody who reaches it sees it. To log in, set {TOKEN}=$(openssl rand -hex 16)"
+        )
+    serve(made, host, port)
+
+
+def serve(dashboard: Dashboard, host: str, port: int) -> None:
+    """Until SIGTERM or Ctrl-C. Open streams end with it."""
+    server = _server(dashboard, host, port)
+    try:
+        server.run()
+    except KeyboardInterrupt:  # uvicorn repeats the signal after it has stopped
+        pass
+    finally:
+        dashboard.close()
+    if not server.started:  # uvicorn has said why: the address is in use, or not ours
+        raise typer.Exit(1)
+
+
+def _server(dashboard: Dashboard, host: str, port: int) -> uvicorn.Server:
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            """uvicorn waits for each answer to end, and an event stream does not end by itself."""
+            dashboard.broadcast.close()
+            super().handle_exit(sig, frame)
+
+        async def startup(self, sockets: list[socket] | None = None) -> None:
+            await super().startup(sockets)
+            for each in self.servers if self.started else []:
+                for listening in each.sockets:
+                    say(f"milepost ui on {_url(*listening.getsockname()[:2])} (Ctrl-C ends it)")
+
+    config = uvicorn.Config(
+        dashboard, host, port, log_level="warning", lifespan="off", timeout_graceful_shutdown=5
+    )
+    return Server(config)
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

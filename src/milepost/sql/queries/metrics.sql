@@ -1,0 +1,1 @@
+select {schema}.metrics(%(sections)s::text[], %(max_channels)s)

@@ -1,0 +1,10 @@
+"""The dashboard, an ASGI application: pages that the server renders, kept current by events."""
+
+from milepost.errors import NoDashboard
+
+try:
+    from milepost.ui.app import Dashboard, dashboard
+except ModuleNotFoundError as missing:
+    raise NoDashboard(missing.name) from missing
+
+__all__ = ["Dashboard", "dashboard"]

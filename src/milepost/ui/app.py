@@ -1,0 +1,342 @@
+"""The ASGI application: routes, and what each kind of request does."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import parse_qsl, quote, unquote
+
+import psycopg
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, StreamingResponse
+from starlette.routing import Mount, Route, compile_path
+from starlette.staticfiles import StaticFiles
+
+from milepost import db
+from milepost.errors import MilepostError, NotPermitted
+from milepost.ui import pages
+from milepost.ui.actions import ACTIONS
+from milepost.ui.board import Board
+from milepost.ui.broadcast import Broadcast
+from milepost.ui.checkup import Checkup
+from milepost.ui.history import History
+from milepost.ui.page import NotFound, Page, PageFunction, View
+from milepost.ui.render import CSRF_PLACEHOLDER, Place, Rendering, link, render
+from milepost.ui.sampler import Sampler
+from milepost.ui.security import (
+    CSRF,
+    NOTICE,
+    Access,
+    Authorize,
+    FormTokens,
+    SecurityHeaders,
+    Signer,
+    check_token,
+    fields_of,
+    is_loopback,
+    is_same_origin,
+    local_back,
+    set_cookie,
+    to_login,
+)
+
+if TYPE_CHECKING:
+    from re import Pattern
+
+    from starlette.responses import Response
+    from starlette.types import Receive, Scope, Send
+
+    from milepost.db import Connection
+    from milepost.health import Report
+    from milepost.ui.action import Action
+
+_NOTICE_SECONDS = 60
+_OWN_FIELDS = ("csrf", "back", "confirmed")
+
+
+class Log(Protocol):
+    """What the dashboard needs of a `Milepost`, which is above it."""
+
+    @property
+    def schema(self) -> str: ...
+    def connect(self) -> AbstractContextManager[Connection]: ...
+    def examine(self) -> Report: ...
+
+
+def dashboard(
+    mp: Log,
+    *,
+    authorize: Authorize | None = None,
+    read_only: bool = False,
+    token: str | None = None,
+    listens_on: str | None = None,
+) -> Dashboard:
+    """The dashboard of a log. `authorize(request)` returns the name of the user, or None to refuse.
+    With a `token`, a page asks for it. With neither, only this machine is served; if `listens_on`
+    says that others reach it, it is read-only."""
+    has_login = authorize is not None or token is not None
+    is_open = not has_login and listens_on is not None and not is_loopback(listens_on)
+    access = Access(
+        Signer.of(check_token(token)),
+        authorize,
+        token if authorize is None else None,
+        is_read_only=read_only or is_open,
+        is_local_only=not has_login and not is_open,
+    )
+    return Dashboard(mp, access)
+
+
+class Dashboard:
+    """An ASGI application, to be served or mounted. `close` ends its streams and connections."""
+
+    def __init__(self, mp: Log, access: Access) -> None:
+        self.access = access
+        self._mp = mp
+        self._forms = FormTokens(access.signer)
+        self._actions = {action.name: action for action in ACTIONS}
+        self._pages = [PageRoute.of(path, function) for path, function in pages.ROUTES]
+        self.board = Board(mp.connect, mp.schema)
+        self.history = History()
+        self.checkup = Checkup(mp.examine)
+        self.broadcast = Broadcast()
+        self._sampler = Sampler(self.board, self.history, lambda: self.broadcast.is_watched)
+        self._app = Starlette(
+            routes=self._routes(),
+            middleware=[Middleware(SecurityHeaders)],
+            exception_handlers={
+                NotFound: _not_found,
+                MilepostError: _refused,
+                psycopg.Error: _unreachable,
+                404: _not_found,
+            },
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            self._sampler.start()
+        await self._app(scope, receive, send)
+
+    def close(self) -> None:
+        """Ends the streams, so that the server can stop. Safe to repeat."""
+        self.broadcast.close()
+        self._sampler.close()
+        self.checkup.close()
+        self.board.close()
+
+    def _routes(self) -> list[Route | Mount]:
+        return [
+            Mount("/static", StaticFiles(packages=[("milepost.ui", "static")])),
+            Route("/login", self._login, methods=["GET", "POST"]),
+            Route("/events", self._events),
+            Route("/actions/{name}", self._act, methods=["POST"]),
+            *(Route(page.path, self._show) for page in self._pages),
+        ]
+
+    async def _show(self, request: Request) -> Response:
+        who = await self.access.who(request)
+        if who is None:
+            return self._refuse(request)
+        here, place = here_of(request), self._place(request)
+        function, view = self._view(here)
+        page, parts = await run_in_threadpool(_rendered, function, view, Rendering(place))
+        notice = self.access.signer.unseal("notice", request.cookies.get(NOTICE, ""))
+        context = {
+            "title": page.title,
+            "section": page.section,
+            "parts": parts,
+            "events": link(place.root, "/events") + "?view=" + quote(here, safe=""),
+            "notice": json.loads(notice) if notice else None,
+            "sections": pages.SECTIONS,
+            "who": who,
+        }
+        response = self._html(request, "layout.html", place, context)
+        if notice is not None:
+            response.delete_cookie(NOTICE, path=place.root or "/")
+        return response
+
+    async def _events(self, request: Request) -> Response:
+        if await self.access.who(request) is None:
+            return PlainTextResponse("Log in again.", 403)
+        here = local_back(request.query_params.get("view", "/"))
+        place = Place(request.scope.get("root_path", ""), here, self.access.is_read_only)
+        function, view = self._view(here)
+        rendering = Rendering(place)
+        token = self._forms.token(self._forms.cookie_of(request))
+        stream = self.broadcast.stream(place, lambda: _rendered(function, view, rendering)[1])
+        return StreamingResponse(
+            (event.replace(CSRF_PLACEHOLDER, token) async for event in stream),
+            media_type="text/event-stream",
+            headers={"x-accel-buffering": "no"},
+        )
+
+    async def _act(self, request: Request) -> Response:
+        who = await self.access.who(request)
+        if who is None:
+            return self._refuse(request)
+        if self.access.is_read_only:
+            return PlainTextResponse("The dashboard is read-only: nothing was changed.", 403)
+        fields = fields_of(await request.form())
+        if not self._forms.is_valid(request, fields.get("csrf", "")):
+            return PlainTextResponse(
+                "The form is not from this dashboard, or too old: nothing was changed. "
+                "Open the page again and repeat the action.",
+                403,
+            )
+        action = self._actions.get(request.path_params["name"])
+        if action is None:
+            raise NotFound(f"There is no action {request.path_params['name']!r}.")
+        back = local_back(fields.get("back", "/"))
+        arguments = {name: value for name, value in fields.items() if name not in _OWN_FIELDS}
+        if action.confirm is not None and fields.get("confirmed") != "yes":
+            return self._confirm(request, action, arguments, back)
+        notice = await run_in_threadpool(self._perform, action, who, arguments)
+        return self._back(request, back, notice)
+
+    def _perform(self, action: Action, who: str, fields: Mapping[str, str]) -> dict[str, Any]:
+        """What is refused is shown on the page that the action came from."""
+        try:
+            with self._mp.connect() as conn, db.acting(conn, "operate"):
+                return {"text": action.perform(conn, self._mp.schema, who, fields), "ok": True}
+        except (MilepostError, ValueError) as error:
+            return {"text": " ".join(str(error).split()), "ok": False}
+        finally:
+            self.board.forget()
+
+    def _confirm(
+        self, request: Request, action: Action, fields: Mapping[str, str], back: str
+    ) -> Response:
+        place = Place(request.scope.get("root_path", ""), back)
+        context = {
+            "title": action.label,
+            "question": action.question(fields),
+            "action": action,
+            "fields": fields,
+        }
+        return self._html(request, "confirm.html", place, context)
+
+    def _back(self, request: Request, back: str, notice: dict[str, Any]) -> Response:
+        response = RedirectResponse(request.scope.get("root_path", "") + back, status_code=303)
+        sealed = self.access.signer.seal("notice", json.dumps(notice))
+        set_cookie(request, response, NOTICE, sealed, _NOTICE_SECONDS)
+        return response
+
+    async def _login(self, request: Request) -> Response:
+        back = local_back(request.query_params.get("back", "/"))
+        root = request.scope.get("root_path", "")
+        if self.access.token is None:
+            return RedirectResponse(root + back, status_code=303)
+        if request.method == "GET":
+            return self._login_page(request, back, "")
+        given = fields_of(await request.form()).get("token", "")
+        if not is_same_origin(request) or not self.access.is_token(given):
+            return self._login_page(request, back, "This is not the token.", 403)
+        response = RedirectResponse(root + back, status_code=303)
+        self.access.start_session(request, response, time.time())
+        return response
+
+    def _login_page(
+        self, request: Request, back: str, error: str, status_code: int = 200
+    ) -> Response:
+        place = Place(request.scope.get("root_path", ""), back)
+        context = {"title": "Log in", "error": error}
+        return self._html(request, "login.html", place, context, status_code)
+
+    def _refuse(self, request: Request) -> Response:
+        if self.access.token is not None:
+            return to_login(request, here_of(request) if request.method == "GET" else "/")
+        if self.access.authorize is not None:
+            return PlainTextResponse("You may not see this dashboard.", 403)
+        return PlainTextResponse(
+            "This dashboard has no login, so it serves only this machine, as http://localhost. "
+            "To serve others, pass authorize= to mp.dashboard, or set MILEPOST_UI_TOKEN.",
+            403,
+        )
+
+    def _html(
+        self,
+        request: Request,
+        template: str,
+        place: Place,
+        context: Mapping[str, Any],
+        status_code: int = 200,
+    ) -> Response:
+        """With the token of this browser in the forms."""
+        cookie = self._forms.cookie_of(request)
+        html = render(template, place, context)
+        html = html.replace(CSRF_PLACEHOLDER, self._forms.token(cookie))
+        response = HTMLResponse(html, status_code)
+        if cookie != request.cookies.get(CSRF):
+            set_cookie(request, response, CSRF, cookie)
+        return response
+
+    def _place(self, request: Request) -> Place:
+        root = request.scope.get("root_path", "")
+        return Place(root, here_of(request), self.access.is_read_only)
+
+    def _view(self, here: str) -> tuple[PageFunction, View]:
+        """The page that a path and query name, and what its function is given."""
+        path, _, query = here.partition("?")
+        for page in self._pages:
+            if (parameters := page.match(unquote(path))) is not None:
+                given = dict(parse_qsl(query))
+                return page.function, View(
+                    parameters, given, self.board, self.history, self.checkup,
+                    self.access.is_read_only,
+                )  # fmt: skip
+        raise NotFound(f"There is no page {path!r}.")
+
+
+@dataclass(frozen=True, slots=True)
+class PageRoute:
+    path: str
+    function: PageFunction
+    pattern: Pattern[str] = field(repr=False)
+
+    @classmethod
+    def of(cls, path: str, function: PageFunction) -> PageRoute:
+        return cls(path, function, compile_path(path)[0])
+
+    def match(self, path: str) -> dict[str, str] | None:
+        found = self.pattern.match(path)
+        return None if found is None else found.groupdict()
+
+
+def here_of(request: Request) -> str:
+    """The path below the prefix, quoted, and the query: what a link to this view has."""
+    root = request.scope.get("root_path", "")
+    path = request.scope["path"].removeprefix(root) or "/"
+    query = request.url.query
+    return quote(path, safe="/:") + (f"?{query}" if query else "")
+
+
+def _rendered(function: PageFunction, view: View, rendering: Rendering) -> tuple[Page, Any]:
+    page = function(view)
+    return page, rendering.update(page)
+
+
+def _not_found(request: Request, error: Exception) -> Response:
+    text = str(error) if isinstance(error, NotFound) else f"There is no page {request.url.path!r}."
+    return _error_page(request, "Not found", text, 404)
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    status_code = 403 if isinstance(error, NotPermitted) else 500
+    return _error_page(request, "This cannot be shown", str(error), status_code)
+
+
+def _unreachable(request: Request, error: Exception) -> Response:
+    """libpq's text names the host and the user, never the password."""
+    return _error_page(request, "The database does not answer", str(error), 503)
+
+
+def _error_page(request: Request, title: str, text: str, status_code: int) -> Response:
+    place = Place(request.scope.get("root_path", ""))
+    context = {"title": title, "text": text, "sections": pages.SECTIONS}
+    return HTMLResponse(render("error.html", place, context), status_code)

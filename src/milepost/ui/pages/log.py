@@ -1,0 +1,68 @@
+"""The log: its edges, its tail, and one message."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from milepost.errors import InvalidPosition
+from milepost.records import Position
+from milepost.ui import log_reads
+from milepost.ui.log_drawing import draw_log
+from milepost.ui.log_reads import TailFilter
+from milepost.ui.page import NotFound, Page, PageRoutes, Part, View
+
+LONGEST_SHOWN = 200_000  # characters of a payload
+
+
+def tail(view: View) -> Page:
+    wanted = TailFilter(*(view.query.get(name) or None for name in ("topic", "type", "key")))
+    edges = view.board.look("log-edges", log_reads.read_edges)
+    messages = view.board.look(("log-tail", wanted), partial(log_reads.read_tail, wanted=wanted))
+    return Page(
+        "Log",
+        [
+            Part("edges", "log/edges.html", {"edges": edges, "drawing": draw_log(edges)}),
+            Part("filter", "log/filter.html", {"wanted": wanted}),
+            Part(
+                "tail",
+                "log/tail.html",
+                {
+                    "messages": messages,
+                    "horizon": edges.horizon,
+                    "wanted": wanted,
+                    "look_through": log_reads.LOOK_THROUGH,
+                },
+            ),
+        ],
+        "/log",
+    )
+
+
+def message(view: View) -> Page:
+    place = _place(view.path["place"])
+    with_data = view.query.get("payload") == "1"
+    found = view.board.look(
+        ("message", place, with_data),
+        partial(log_reads.read_message, place=place, with_data=with_data),
+    )
+    if found is None:
+        raise NotFound(f"The log has no message at position {place}.")
+    passed = view.board.look(("passed", place), partial(log_reads.read_passed, message=found))
+    return Page(
+        f"Message {place}",
+        [
+            Part("message", "log/message.html", {"message": found, "longest": LONGEST_SHOWN}),
+            Part("passed", "log/passed.html", {"passed": passed}),
+        ],
+        "/log",
+    )
+
+
+def _place(text: str) -> Position:
+    try:
+        return Position.parse(text)
+    except InvalidPosition as error:
+        raise NotFound(str(error)) from error
+
+
+ROUTES: PageRoutes = [("/log", tail), ("/log/{place}", message)]

@@ -1,0 +1,108 @@
+"""One Chromium for all tests of the dashboard, and for each test a page that reports what its
+console says."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from milepost import Milepost
+from milepost.sql import LogOrder
+from milepost.ui import Dashboard, dashboard
+from tests.serving import served
+
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+@pytest.fixture
+def order() -> LogOrder:
+    """The dashboard shows both orders alike."""
+    return "append"
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("no Chromium (Debian: apt install chromium): the dashboard was not opened")
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
+        yield found
+        found.close()
+
+
+@dataclass
+class Shown:
+    """A page of the dashboard in the browser."""
+
+    page: Page
+    root: str  # the URL of the overview, without the last slash
+    complaints: list[str] = field(default_factory=list)
+
+    def open(self, path: str = "/") -> Page:
+        self.page.goto(self.root + path)
+        return self.page
+
+    def follow(self) -> None:
+        """Wait until it is told of changes."""
+        expect(self.page.locator("#live")).to_have_text("Live", timeout=15_000)
+
+
+@pytest.fixture
+def serve(mp: Milepost) -> Iterator[Callable[..., str]]:
+    """Serve the log's dashboard with some options; its URL."""
+    with ExitStack() as stack:
+
+        def start(made: Dashboard | None = None, **options: object) -> str:
+            made = made or dashboard(mp, **options)  # type: ignore[arg-type]  # as given
+            return stack.enter_context(served(made))
+
+        yield start
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    made = browser.new_context(viewport={"width": 1280, "height": 800})
+    made.set_default_timeout(15_000)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def show(context: BrowserContext) -> Iterator[Callable[[str], Shown]]:
+    """Open a page of a dashboard. At the end, its console must have been silent."""
+    opened: list[Shown] = []
+
+    def new(root: str) -> Shown:
+        shown = Shown(context.new_page(), root)
+        shown.page.on("console", lambda m: _note(shown, m.type, m.text))
+        shown.page.on("pageerror", lambda error: shown.complaints.append(str(error)))
+        opened.append(shown)
+        return shown
+
+    yield new
+    assert [shown.complaints for shown in opened if shown.complaints] == []
+
+
+@pytest.fixture
+def shown(show: Callable[[str], Shown], serve: Callable[..., str]) -> Shown:
+    """The dashboard with all actions, not opened yet: `shown.open("/queue")`."""
+    return show(serve())
+
+
+def _note(shown: Shown, kind: str, text: str) -> None:
+    if kind in ("error", "warning"):
+        shown.complaints.append(f"{kind}: {text}")

@@ -1,0 +1,211 @@
+"""`/livez` and `/readyz` of a real `milepost run`."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from contextlib import closing
+
+import pytest
+
+from milepost import Job, Message, Milepost, ProbeLimits, TakenJob, put
+from milepost.db import Connection
+from milepost.errors import BudgetTooSmall, CannotListen
+from milepost.sql import LogOrder
+from tests.crashing import migrated_database
+from tests.integration.cli.command import Cli
+from tests.integration.observe.application import GATE, SECRET
+from tests.integration.observe.probing import APPLICATION, ask, running
+from tests.roles import roles_in
+from tests.server import postgres
+from tests.waiting import wait_until
+
+REQUESTS = 50
+
+
+@pytest.fixture
+def order() -> LogOrder:
+    return "append"
+
+
+@pytest.fixture
+def worker(mp: Milepost) -> Milepost:
+    return with_worker(mp)
+
+
+def with_worker(mp: Milepost) -> Milepost:
+    @mp.worker("w")
+    def work(job: TakenJob) -> None:
+        pass
+
+    return mp
+
+
+def test_it_is_ready_when_it_has_caught_up_and_ends_by_ctrl_c(
+    url: str, mp: Milepost, conn: Connection
+) -> None:
+    mp.append(conn, Message("T", {}, topic="slow"))
+    with running(url) as run:
+        wait_until(run.is_ready)
+        assert run.readyz().body == {"ok": True, "failing": []}
+        assert run.livez().body == {"ok": True, "failing": []}
+        assert ask(f"{run.url}/livez?verbose", "HEAD").code == 200
+        assert ask(f"{run.url}/metrics").code == 404
+        run.process.send_signal(signal.SIGINT)
+        assert run.process.wait(60) == 0
+
+
+def test_all_requests_share_one_connection(url: str, conn: Connection) -> None:
+    with running(url, only="chores") as run:
+        wait_until(run.is_ready)
+        answers = {run.readyz().code for _ in range(REQUESTS)}
+        asked = "select count(*) from pg_stat_activity where application_name = 'milepost health'"
+        assert (answers, conn.execute(asked).fetchone()) == ({200}, (1,))
+
+
+def test_a_slow_handler_is_behind_and_not_dead(url: str, mp: Milepost, conn: Connection) -> None:
+    conn.execute(f"select pg_advisory_lock({GATE})".encode())
+    mp.append(conn, Message("T", {}, topic="slow"))
+    with running(url, "--ready-lag-seconds", "0.5", "--live-seconds", "2") as run:
+        # Longer than a loop may take.
+        wait_until(lambda: "behind (limit 0.5 s)" in run.readyz().why("slow"))
+        wait_until(lambda: _seconds_behind(run.readyz().why("slow")) > 3)
+        assert run.livez().code == 200
+        conn.execute(f"select pg_advisory_unlock({GATE})".encode())
+        wait_until(run.is_ready)
+
+
+def _seconds_behind(why: str) -> int:
+    return int(why.split()[2]) if why.endswith("behind (limit 0.5 s)") else 0
+
+
+def test_a_member_that_is_restarted_is_alive_and_not_ready(
+    url: str, mp: Milepost, conn: Connection
+) -> None:
+    """And the answer contains nothing of its data."""
+    mp.append(conn, Message("T", {"card": SECRET}, topic="bad"))
+    with running(url, only="picky") as run:
+        wait_until(lambda: run.readyz().why("picky"))
+        wait_until(lambda: "HandlerFailed" in run.readyz().why("picky"))
+        assert SECRET not in str(run.readyz().body)
+        assert run.livez().code == 200
+
+
+def test_a_watcher_that_hangs_is_not_alive(url: str, conn: Connection) -> None:
+    with running(url, "--live-seconds", "1") as run:
+        wait_until(run.is_ready)
+        assert run.livez().code == 200
+        with conn.transaction():
+            # It asks for what operators want, and gets no answer.
+            conn.execute("lock table milepost.processors in access exclusive mode")
+            wait_until(lambda: run.livez().code == 503)
+            assert "has not turned for" in run.livez().why("milepost-watcher")
+        wait_until(lambda: run.livez().code == 200)
+
+
+def test_a_standby_is_ready_however_far_the_other_one_is_behind(
+    url: str, mp: Milepost, conn: Connection
+) -> None:
+    strict = ("--ready-lag-seconds", "0")
+    with running(url, *strict, only="turns") as first:
+        wait_until(first.is_ready)
+        conn.execute(f"select pg_advisory_lock({GATE})".encode())
+        mp.append(conn, Message("T", {}, topic="turns"))
+        wait_until(lambda: first.readyz().why("turns"))
+        with running(url, *strict, only="turns") as second:
+            wait_until(second.is_ready)
+            assert first.readyz().code == 503
+            conn.execute(f"select pg_advisory_unlock({GATE})".encode())
+            wait_until(first.is_ready)
+
+
+def test_a_server_that_is_stopped_is_said_quickly_and_waited_for() -> None:
+    with postgres() as server:
+        url = migrated_database(server)
+        with running(url) as run:
+            wait_until(run.is_ready)
+            server.stop()
+            wait_until(lambda: run.readyz().why("database"))
+            assert run.livez().code == 200
+            server.start()
+            wait_until(run.is_ready)
+
+
+def test_a_worker_that_waits_for_the_server_is_alive() -> None:
+    """Its heartbeats, which cannot extend the lock of its job, look again and again."""
+    with postgres() as server:
+        url = migrated_database(server)
+        with Milepost(url).connect() as conn:
+            put(conn, Job("chores", 1))
+        with running(url, "--live-seconds", "2", only="chores") as run:
+            wait_until(run.is_ready)
+            wait_until(lambda: has_begun(url))
+            server.stop()
+            said = set[str]()
+
+            def is_tried_often() -> bool:
+                said.add(str(run.livez().body["failing"]))
+                return any("try=8 lost the server" in line for line in run.lines)
+
+            wait_until(is_tried_often)
+            assert said == {"[]"}
+
+
+def has_begun(url: str) -> bool:
+    with Milepost(url).connect() as conn:
+        return conn.execute("select is_begun from milepost.jobs").fetchone() == (True,)
+
+
+@pytest.mark.parametrize(("activity", "only"), [("process", "slow"), ("work", "chores")])
+def test_the_privileges_of_the_run_are_enough(url: str, activity: str, only: str) -> None:
+    with roles_in(url) as roles, running(roles.make(activity), only=only) as run:  # type: ignore[arg-type]  # one of those above
+        wait_until(run.is_ready)
+
+
+def test_a_port_that_is_taken_is_refused_before_anything_starts(url: str) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+        result = Cli(url).run("run", APPLICATION, "--health", f"127.0.0.1:{port}")
+    assert (result.code, "running" in result.stderr) == (1, False)
+    assert f"Could not listen on 127.0.0.1 port {port}: Address already in use" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--health", "8080"], "has no port"),
+        (["--health", "127.0.0.1:0", "--processes", "2"], "the probes are of one process"),
+    ],
+)
+def test_what_cannot_be_served_is_refused(url: str, options: list[str], why: str) -> None:
+    result = Cli(url).run("run", APPLICATION, *options)
+    assert (result.code, why in " ".join(result.stderr.split())) == (2, True), result.stderr
+
+
+def test_a_host_of_another_machine_is_refused(worker: Milepost) -> None:
+    with pytest.raises(CannotListen, match=r"192\.0\.2\.1"):
+        worker.run(health=("192.0.2.1", 0), until="drained")
+
+
+def test_the_look_is_part_of_the_budget(url: str) -> None:
+    """A worker needs the watcher's and two of its own, and one for jobs."""
+    mp = with_worker(Milepost(url, max_connections=4))
+    mp.run(until="drained")
+    with pytest.raises(BudgetTooSmall, match="at least 5"):
+        mp.run(until="drained", health=("127.0.0.1", 0), probe_limits=ProbeLimits())
+
+
+def test_an_ipv6_address_is_served(url: str) -> None:
+    if not has_ipv6():
+        pytest.skip("there is no IPv6")
+    with running(url, "--health", "[::1]:0", only="chores") as run:
+        assert run.url.startswith("http://[::1]:")
+        wait_until(run.is_ready)
+
+
+def has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True

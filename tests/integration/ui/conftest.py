@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from milepost import Milepost
+from milepost.db import Connection
+from milepost.sql import LogOrder
+from milepost.ui import dashboard
+from tests.integration.ui.operating import Operator
+
+
+@pytest.fixture
+def order() -> LogOrder:
+    """The dashboard shows both orders alike."""
+    return "append"
+
+
+@pytest.fixture
+def operator(mp: Milepost, conn: Connection) -> Iterator[Operator]:
+    with closing(dashboard(mp)) as made:
+        yield Operator(made, conn)

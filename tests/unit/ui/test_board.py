@@ -1,0 +1,108 @@
+"""Reads are shared and limited, by a clock that the test moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+import pytest
+
+from milepost import db
+from milepost.ui import board as boards
+from milepost.ui.board import READS_A_SECOND, Board
+
+
+@dataclass
+class FakeConnection:
+    closed: bool = False
+    broken: bool = False
+
+
+@dataclass
+class Bench:
+    """A board without a server, and its clock."""
+
+    now: float = 100.0
+    reads: int = 0
+    opened: list[FakeConnection] = field(default_factory=list)
+
+    @contextmanager
+    def open(self) -> Iterator[Any]:
+        self.opened.append(FakeConnection())
+        yield self.opened[-1]
+
+    def rest(self, seconds: float) -> None:
+        self.now += seconds
+
+    def read(self, conn: Any, schema: str) -> int:
+        self.reads += 1
+        return self.reads
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    monkeypatch.setattr(boards, "limited", lambda *_: nullcontext())
+    monkeypatch.setattr(db, "acting", lambda *_: nullcontext())
+    return Bench()
+
+
+@pytest.fixture
+def board(bench: Bench) -> Board:
+    return Board(bench.open, "milepost", clock=lambda: bench.now, rest=bench.rest)
+
+
+def test_within_a_second_the_answer_is_the_same(board: Board, bench: Bench) -> None:
+    assert board.look("a", bench.read) == 1
+    bench.now += 0.9
+    assert board.look("a", bench.read) == 1
+    bench.now += 0.1
+    assert board.look("a", bench.read) == 2
+    assert len(bench.opened) == 1
+
+
+def test_beyond_the_limit_the_last_answer_is_given(board: Board, bench: Bench) -> None:
+    board.look("a", bench.read)
+    bench.now += 0.99
+    for number in range(READS_A_SECOND - 1):
+        board.look(number, bench.read)
+    assert board.look("a", bench.read) == 1
+    bench.now += 1.0
+    assert board.look("a", bench.read) == READS_A_SECOND + 1
+
+
+def test_who_asks_first_waits_for_a_turn(board: Board, bench: Bench) -> None:
+    for number in range(READS_A_SECOND):
+        board.look(number, bench.read)
+    assert board.look("new", bench.read) == READS_A_SECOND + 1
+    assert bench.now == pytest.approx(101.0)
+
+
+def test_a_lost_connection_is_opened_again(board: Board, bench: Bench) -> None:
+    def lose(conn: Any, schema: str) -> int:
+        conn.broken = True
+        raise psycopg.OperationalError("the server is gone")
+
+    with pytest.raises(psycopg.OperationalError):
+        board.look("a", lose)
+    assert board.look("a", bench.read) == 1
+    assert len(bench.opened) == 2
+
+
+def test_an_error_does_not_close_a_connection_that_works(board: Board, bench: Bench) -> None:
+    def refuse(conn: Any, schema: str) -> int:
+        raise psycopg.ProgrammingError("no")
+
+    with pytest.raises(psycopg.ProgrammingError):
+        board.look("a", refuse)
+    board.look("a", bench.read)
+    assert len(bench.opened) == 1
+
+
+def test_answers_that_nobody_asks_for_are_forgotten(board: Board, bench: Bench) -> None:
+    board.look("old", bench.read)
+    bench.now += boards.KEPT_SECONDS + 1
+    board.look("new", bench.read)
+    assert list(board._answers) == ["new"]
