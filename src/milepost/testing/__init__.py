@@ -1,0 +1,1 @@
+"""For tests that users write of their own handlers."""
