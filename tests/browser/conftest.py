@@ -1,4 +1,4 @@
-"""One Chromium for all tests of the dashboard, and for each test a page that reports what its
+"""One Chromium for each file of tests, and for each test a page that reports what its
 console says."""
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ def order() -> LogOrder:
     return "append"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Not for the whole run: while it is open, an event loop runs in this thread, and tests that
+    follow could not run theirs."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         pytest.skip("no Chromium (Debian: apt install chromium): the dashboard was not opened")

@@ -76,9 +76,9 @@ def shown(position: Position | None) -> str:
 
 
 def progress_cells(status: Status) -> dict[str, str]:
-    more = "" if getattr(status, "is_lag_exact", True) else "+"
+    is_exact = getattr(status, "is_lag_exact", True)
     return {
         "position": shown(status.checkpoint),
-        "lag": f"{status.lag_messages:,}{more}",
-        "behind": duration(status.lag_seconds) if status.lag_messages or more else "-",
+        "lag": f"{'' if is_exact else '~'}{status.lag_messages:,}",
+        "behind": duration(status.lag_seconds) if status.lag_messages or not is_exact else "-",
     }

@@ -32,8 +32,8 @@ class Queue:
 
 def look_at_queue(conn: Connection, schema: str, limits: Limits) -> Queue:
     return Queue(
-        admin.summary(conn, schema),
-        admin.list_channels(conn, schema),
+        admin.summary(conn, schema, max_counted=None),
+        admin.list_channels(conn, schema, max_counted=None),
         queue_health.check(conn, limits.late_seconds, schema),
     )
 

@@ -10,7 +10,7 @@ from milepost import db
 from milepost.checkpoints import CheckpointKey
 from milepost.errors import UnknownPipeline, UnknownVersion, VersionInUse
 from milepost.pipeline import versions
-from milepost.processors.admin import COUNT_UP_TO, is_recovered
+from milepost.processors.admin import MAX_COUNTED, is_recovered
 from milepost.records import Position
 
 if TYPE_CHECKING:
@@ -65,19 +65,22 @@ class PipelineStatus:
 
 
 def list_pipelines(
-    conn: Connection, schema: str, name: str | None = None, count_up_to: int = COUNT_UP_TO
+    conn: Connection,
+    schema: str,
+    name: str | None = None,
+    max_counted: int | None = MAX_COUNTED,
 ) -> list[PipelineStatus]:
-    """Every version of every pipeline, or of one."""
+    """Every version of every pipeline, or of one; as `list_processors`."""
     return db.fetch_records(
-        conn, schema, "pipeline_list", PipelineStatus, name=name, count_up_to=count_up_to
+        conn, schema, "pipeline_list", PipelineStatus, name=name, max_counted=max_counted
     )
 
 
 def find(conn: Connection, schema: str, name: str) -> list[PipelineStatus]:
     """Every version of one pipeline. Raises if there is none."""
-    found = list_pipelines(conn, schema, name)
+    found = list_pipelines(conn, schema, name, max_counted=None)
     if not found:
-        known = {status.name for status in list_pipelines(conn, schema)}
+        known = {status.name for status in list_pipelines(conn, schema, max_counted=None)}
         raise UnknownPipeline(name, sorted(known))
     return found
 

@@ -14,7 +14,7 @@ from milepost.records import Position
 if TYPE_CHECKING:
     from milepost.db import Connection
 
-COUNT_UP_TO = 100_000
+MAX_COUNTED = 100_000  # of a lag; beyond, it is estimated
 _NOT_RUNNING = ("stopped", "failed", "silent", "paused")
 _IN_ERROR = ("failed", "reconnecting", "waiting", "retrying", "silent", "starting")
 
@@ -94,16 +94,21 @@ def is_recovered(
 
 
 def list_processors(
-    conn: Connection, schema: str, name: str | None = None, count_up_to: int = COUNT_UP_TO
+    conn: Connection,
+    schema: str,
+    name: str | None = None,
+    max_counted: int | None = MAX_COUNTED,
 ) -> list[ProcessorStatus]:
+    """With the gauges of `milepost.metrics()`. `max_counted`: None is its own bound, for those who
+    look often."""
     return db.fetch_records(
-        conn, schema, "processor_list", ProcessorStatus, name=name, count_up_to=count_up_to
+        conn, schema, "processor_list", ProcessorStatus, name=name, max_counted=max_counted
     )
 
 
 def find(conn: Connection, schema: str, name: str, version: int | None = None) -> CheckpointKey:
     """The processor of that name; its newest version unless one is given."""
-    known = list_processors(conn, schema)
+    known = list_processors(conn, schema, max_counted=None)
     versions = [p.version for p in known if p.name == name]
     if not versions or (version is not None and version not in versions):
         wanted = name if version is None else f"{name} version {version}"
@@ -123,7 +128,8 @@ def set_paused(conn: Connection, schema: str, key: CheckpointKey, *, is_paused: 
 
 def abandon(conn: Connection, schema: str, key: CheckpointKey) -> None:
     """Forget it, with its dead letters, so that it no longer keeps messages in the log."""
-    (found,) = [p for p in list_processors(conn, schema, key.processor) if p.version == key.version]
+    known = list_processors(conn, schema, key.processor, max_counted=None)
+    (found,) = [p for p in known if p.version == key.version]
     if found.state not in _NOT_RUNNING:
         raise ProcessorRunning(key.processor, found.state, found.owner)
     with db.owning(conn, schema):

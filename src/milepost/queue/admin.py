@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from milepost.db import Connection
 
 Status: TypeAlias = Literal["ready", "scheduled", "waiting", "running", "dead", "done", "cancelled"]
+ALL = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
     """The whole queue at a glance. `waiting`: for other jobs. `rate`: attempts that ended a second,
-    as workers lately said."""
+    as workers lately said. Not `is_exact`: there are more jobs than were counted, and their numbers
+    are estimated."""
 
     ready: int
     scheduled: int
@@ -31,12 +33,13 @@ class QueueStatus:
     oldest_due_seconds: float | None
     rate: float
     waiting: int = 0
+    is_exact: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelStatus:
     """A channel that has jobs, a policy or an upkeep, or a family with one. The limits are those
-    that apply; `family`: whose they are, if they are not its own."""
+    that apply; `family`: whose they are, if they are not its own. `is_exact`: as in QueueStatus."""
 
     name: str
     ready: int
@@ -57,6 +60,7 @@ class ChannelStatus:
     waiting: int = 0
     keep_dead_seconds: float | None = None
     ageing_seconds: float | None = None
+    is_exact: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +88,17 @@ class JobStatus:
     after: list[int]
 
 
-def summary(conn: Connection, schema: str) -> QueueStatus:
-    return db.fetch_records(conn, schema, "queue_summary", QueueStatus)[0]
+def summary(conn: Connection, schema: str, max_counted: int | None = ALL) -> QueueStatus:
+    """The gauges of `milepost.metrics()`. `max_counted`: None is its own bound, for those who look
+    often."""
+    return db.fetch_records(conn, schema, "queue_summary", QueueStatus, max_counted=max_counted)[0]
 
 
-def list_channels(conn: Connection, schema: str) -> list[ChannelStatus]:
-    return db.fetch_records(conn, schema, "queue_channels", ChannelStatus)
+def list_channels(
+    conn: Connection, schema: str, max_counted: int | None = ALL
+) -> list[ChannelStatus]:
+    """As `summary`."""
+    return db.fetch_records(conn, schema, "queue_channels", ChannelStatus, max_counted=max_counted)
 
 
 def list_jobs(

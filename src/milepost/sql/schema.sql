@@ -1611,7 +1611,7 @@ CREATE FUNCTION milepost.floors_held() RETURNS TABLE(virtualtransaction text, pi
     )
 $$;
 
-CREATE FUNCTION milepost.follower_lag(processor text, version integer, topics text[], types text[], max_walked integer, up_to milepost."position" DEFAULT NULL::milepost."position", OUT messages bigint, OUT is_exact boolean, OUT seconds double precision, OUT gap_seconds double precision) RETURNS record
+CREATE FUNCTION milepost.follower_lag(processor text, version integer, topics text[], types text[], max_walked integer, up_to milepost."position" DEFAULT NULL::milepost."position", OUT messages bigint, OUT is_exact boolean, OUT unhandled bigint, OUT seconds double precision, OUT gap_seconds double precision) RETURNS record
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -1641,6 +1641,7 @@ begin
   end if;
   if lowest >= removed and (newest is null or lowest >= newest) then
     messages := 0;
+    unhandled := 0;
     is_exact := true;
     seconds := 0;
     gap_seconds := 0;
@@ -1667,7 +1668,9 @@ begin
           ),
           0
         )
-      end as drawn
+      end as drawn,
+      case when said.counts and s.handled_position < 9223372036854775807 then s.handled_position end
+        as handled_drawn
     from "milepost".checkpoints as c
     left join "milepost".segments as s
       on s.processor = c.processor and s.version = c.version and s.id = c.segment
@@ -1681,7 +1684,7 @@ begin
     ) as said
     where c.processor = follower_lag.processor and c.version = follower_lag.version
     union all
-    select 0, 0, 0, 0, 0, 0, 0
+    select 0, 0, 0, 0, 0, 0, 0, 0
     where not exists (
       select from "milepost".checkpoints as c
       where c.processor = follower_lag.processor and c.version = follower_lag.version
@@ -1722,6 +1725,9 @@ begin
   pending as (
     select
       count(*) as number,
+      count(*) filter (
+        where (w.transaction_id, w."position") > (st.handled_transaction_id, st.handled_position)
+      ) as unhandled,
       min(w.recorded_at) as first_recorded_at,
       min(w.recorded_at) filter (
         where (w.transaction_id, w."position") <= (st.handled_transaction_id, st.handled_position)
@@ -1731,9 +1737,15 @@ begin
     where (w.transaction_id, w."position") > (st.transaction_id, st."position")
   ),
   apart as (
-    select sum(
-      greatest((newest).position - greatest(st.drawn, (removed).position), 0) / (st.mask + 1.0)
-    ) as positions
+    select
+      sum(
+        greatest((newest).position - greatest(st.drawn, (removed).position), 0) / (st.mask + 1.0)
+      ) as positions,
+      sum(
+        greatest(
+          (newest).position - greatest(st.drawn, st.handled_drawn, (removed).position), 0
+        ) / (st.mask + 1.0)
+      ) as unhandled
     from standing as st
   )
   select
@@ -1742,6 +1754,10 @@ begin
       else greatest(p.number, round(coalesce(apart.positions, 0) * e.share)::bigint)
     end,
     archived.is_exact and e.number < follower_lag.max_walked,
+    archived.messages + case
+      when e.number < follower_lag.max_walked then p.unhandled
+      else greatest(p.unhandled, round(coalesce(apart.unhandled, 0) * e.share)::bigint)
+    end,
     coalesce(
       "milepost".age_seconds(archived.oldest),
       "milepost".age_seconds(p.first_recorded_at),
@@ -1751,7 +1767,7 @@ begin
       0
     ),
     coalesce("milepost".age_seconds(p.gap_from), 0)
-  into messages, is_exact, seconds, gap_seconds
+  into messages, is_exact, unhandled, seconds, gap_seconds
   from extent as e cross join pending as p cross join apart;
 end;
 $$;
@@ -2688,7 +2704,7 @@ begin
 end;
 $_$;
 
-CREATE FUNCTION milepost.metrics(sections text[] DEFAULT NULL::text[], max_channels integer DEFAULT 50) RETURNS json
+CREATE FUNCTION milepost.metrics(sections text[] DEFAULT NULL::text[], max_channels integer DEFAULT 50, max_counted integer DEFAULT NULL::integer) RETURNS json
     LANGUAGE plpgsql
     AS $$
 declare
@@ -2704,10 +2720,17 @@ begin
   return json_build_object(
     'at', extract(epoch from clock_timestamp())::float8,
     'log', case when 'log' = any(wanted) then "milepost".metrics_log() end,
-    'processors', case when 'processors' = any(wanted) then "milepost".metrics_processors() end,
+    'processors', case
+      when 'processors' = any(wanted) then "milepost".metrics_processors(metrics.max_counted)
+    end,
     'segments', case when 'segments' = any(wanted) then "milepost".metrics_segments() end,
-    'pipelines', case when 'pipelines' = any(wanted) then "milepost".metrics_pipelines() end,
-    'queue', case when 'queue' = any(wanted) then "milepost".metrics_queue(metrics.max_channels) end,
+    'pipelines', case
+      when 'pipelines' = any(wanted) then "milepost".metrics_pipelines(metrics.max_counted)
+    end,
+    'queue', case
+      when 'queue' = any(wanted)
+        then "milepost".metrics_queue(metrics.max_channels, metrics.max_counted)
+    end,
     'retention', case when 'retention' = any(wanted) then "milepost".metrics_retention() end
   );
 end;
@@ -2786,7 +2809,7 @@ begin
 end;
 $$;
 
-CREATE FUNCTION milepost.metrics_pipelines() RETURNS json
+CREATE FUNCTION milepost.metrics_pipelines(max_counted integer) RETURNS json
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -2795,7 +2818,8 @@ CREATE FUNCTION milepost.metrics_pipelines() RETURNS json
 #variable_conflict use_column
 declare
   max_walked constant integer := (
-    select greatest(100, 1000 / greatest(count(*), 2)) from "milepost".pipelines
+    select coalesce(metrics_pipelines.max_counted, greatest(100, 1000 / greatest(count(*), 2)))
+    from "milepost".pipelines
   );
   newest bigint;
 begin
@@ -2859,7 +2883,7 @@ begin
 end;
 $$;
 
-CREATE FUNCTION milepost.metrics_processors() RETURNS json
+CREATE FUNCTION milepost.metrics_processors(max_counted integer) RETURNS json
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -2868,7 +2892,8 @@ CREATE FUNCTION milepost.metrics_processors() RETURNS json
 #variable_conflict use_column
 declare
   max_walked constant integer := (
-    select greatest(100, 1000 / greatest(count(*), 2)) from "milepost".processors
+    select coalesce(metrics_processors.max_counted, greatest(100, 1000 / greatest(count(*), 2)))
+    from "milepost".processors
   );
 begin
   return (
@@ -2891,6 +2916,7 @@ begin
         'lag_seconds', greatest(
           lag.seconds - coalesce(extract(epoch from archivable.age), 0), 0
         ),
+        'unhandled_messages', lag.unhandled,
         'oldest_gap_seconds', lag.gap_seconds,
         'rate', case
           when p.segments is not null then living.rate
@@ -2941,7 +2967,7 @@ begin
 end;
 $$;
 
-CREATE FUNCTION milepost.metrics_queue(max_channels integer) RETURNS json
+CREATE FUNCTION milepost.metrics_queue(max_channels integer, max_counted integer) RETURNS json
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -2951,7 +2977,7 @@ CREATE FUNCTION milepost.metrics_queue(max_channels integer) RETURNS json
     AS $$
 #variable_conflict use_column
 declare
-  max_counted constant integer := 2000;
+  bound constant integer := coalesce(metrics_queue.max_counted, 2000);
   pages constant float8 := greatest(pg_relation_size('"milepost".jobs') / 8192.0, 1);
   percent constant float8 := least(100, 100 * 100 / pages);
   document json;
@@ -2959,27 +2985,27 @@ begin
   with
   ready as materialized (
     select j.channel from "milepost".jobs as j where j.status = 'ready'
-    order by j.channel, j.priority, j.run_at, j.id limit max_counted
+    order by j.channel, j.priority, j.run_at, j.id limit bound
   ),
   scheduled as materialized (
     select j.channel from "milepost".jobs as j where j.status = 'scheduled'
-    order by j.channel limit max_counted
+    order by j.channel limit bound
   ),
   waiting as materialized (
     select j.channel from "milepost".jobs as j where j.status = 'waiting'
-    order by j.channel limit max_counted
+    order by j.channel limit bound
   ),
   running as materialized (
     select j.channel from "milepost".jobs as j where j.status = 'running'
-    order by j.channel, j.taken limit max_counted
+    order by j.channel, j.taken limit bound
   ),
   dead as materialized (
     select j.channel from "milepost".jobs as j where j.status = 'dead'
-    order by j.channel, j.id limit max_counted
+    order by j.channel, j.id limit bound
   ),
   kept as materialized (
     select 1 from "milepost".jobs as j where j.status in ('done', 'cancelled')
-    order by j.kept_until limit max_counted
+    order by j.kept_until limit bound
   ),
   exact as materialized (
     select 'ready' as status, r.channel, count(*) as number from ready as r group by r.channel
@@ -2995,7 +3021,7 @@ begin
     select 'kept', '', count(*) from kept
   ),
   totals as materialized (
-    select e.status, sum(e.number) as number, sum(e.number) >= max_counted as is_more
+    select e.status, sum(e.number) as number, sum(e.number) >= bound as is_more
     from exact as e group by e.status
   ),
   sample as materialized (

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from milepost.ui.board import Board
 
 PHASES = ("prepare", "wait", "stage", "merge", "sweep")  # jsonb does not keep their order
-COUNT_UP_TO = 10_000  # of a lag; counting more each second costs too much
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +87,20 @@ def depth_of(channel: ChannelStatus) -> int:
 
 def processors(board: Board) -> list[ProcessorStatus]:
     return board.look(
-        "processors", lambda conn, schema: list_processors(conn, schema, count_up_to=COUNT_UP_TO)
+        "processors", lambda conn, schema: list_processors(conn, schema, max_counted=None)
     )
 
 
 def pipelines(board: Board) -> list[PipelineStatus]:
     return board.look(
-        "pipelines", lambda conn, schema: list_pipelines(conn, schema, count_up_to=COUNT_UP_TO)
+        "pipelines", lambda conn, schema: list_pipelines(conn, schema, max_counted=None)
     )
 
 
 def channels(board: Board) -> list[ChannelStatus]:
-    return board.look("channels", list_channels)
+    return board.look(
+        "channels", lambda conn, schema: list_channels(conn, schema, max_counted=None)
+    )
 
 
 def take(board: Board) -> Snapshot:

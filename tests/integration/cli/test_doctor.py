@@ -445,6 +445,8 @@ def test_a_locked_table_does_not_stop_the_doctor(cli: Cli, url: str) -> None:
 def test_a_table_that_may_not_be_read_is_unknown_and_the_rest_is_known(
     cli: Cli, conn: Connection, url: str
 ) -> None:
+    conn.execute("insert into milepost.processors (name, version) values ('billing', 1)")
+    conn.execute("insert into milepost.retention (keep, archive) values ('1 day', '/archive')")
     grants = (*READ_ALL, "revoke select on milepost.jobs, milepost.messages from {}")
     with role(conn, *grants) as name:
         found = cli.run("doctor", "--json", "--url", f"{url} user={name}")

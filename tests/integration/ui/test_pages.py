@@ -15,6 +15,7 @@ from milepost.queue import admin
 from milepost.ui import dashboard
 from tests import operated
 from tests.integration.ui.operating import Operator
+from tests.waiting import wait_until
 
 _TAG = re.compile(r"<(script|style|title).*?</\1>|<[^>]+>", re.DOTALL)
 
@@ -138,8 +139,10 @@ def test_a_rebuild_shows_how_far_it_is_and_how_long_it_takes(
 ) -> None:
     assert "25% of the log is filled in" in words(operator.get("/pipelines/revenue"))
     history = operator.dashboard.history
-    for second, position in ((100, 0.0), (101, 0.1), (110, 1.0)):
-        history.note(second, {"pipeline/revenue/position/3": position})
+    wait_until(lambda: history.now > 0)  # the first sample, which the first page has begun
+    later = history.now + 1000
+    for second, position in ((0, 0.0), (1, 0.1), (10, 1.0)):
+        history.note(later + second, {"pipeline/revenue/position/3": position})
     assert "25% of the log is filled in, about 30 s left" in words(
         operator.get("/pipelines/revenue?again")
     )

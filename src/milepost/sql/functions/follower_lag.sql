@@ -9,8 +9,9 @@
 -- positions without a message: then the estimate is too high.
 --
 -- `seconds`: the age of the first message that is not handled. If none of the examined is one, it is
--- after them: then it is the age of the last of them, which is too high. `gap_seconds`: the age of the first
--- message that self-checkpointing handlers have handled and not made durable.
+-- after them: then it is the age of the last of them, which is too high. `unhandled`: of the messages,
+-- those that self-checkpointing handlers were not given yet. `gap_seconds`: the age of the first message
+-- that they have handled and not made durable.
 --
 -- `up_to`: only messages up to there count (the archiver). Without nested loops: the planner expects
 -- one message, and would compare each with all segments.
@@ -23,6 +24,7 @@ create or replace function {schema}.follower_lag(
   up_to {schema}.position default null,
   out messages bigint,
   out is_exact boolean,
+  out unhandled bigint,
   out seconds double precision,
   out gap_seconds double precision
 )
@@ -51,6 +53,7 @@ begin
   end if;
   if lowest >= removed and (newest is null or lowest >= newest) then
     messages := 0;
+    unhandled := 0;
     is_exact := true;
     seconds := 0;
     gap_seconds := 0;
@@ -77,7 +80,9 @@ begin
           ),
           0
         )
-      end as drawn
+      end as drawn,
+      case when said.counts and s.handled_position < 9223372036854775807 then s.handled_position end
+        as handled_drawn
     from {schema}.checkpoints as c
     left join {schema}.segments as s
       on s.processor = c.processor and s.version = c.version and s.id = c.segment
@@ -91,7 +96,7 @@ begin
     ) as said
     where c.processor = follower_lag.processor and c.version = follower_lag.version
     union all
-    select 0, 0, 0, 0, 0, 0, 0
+    select 0, 0, 0, 0, 0, 0, 0, 0
     where not exists (
       select from {schema}.checkpoints as c
       where c.processor = follower_lag.processor and c.version = follower_lag.version
@@ -132,6 +137,9 @@ begin
   pending as (
     select
       count(*) as number,
+      count(*) filter (
+        where (w.transaction_id, w."position") > (st.handled_transaction_id, st.handled_position)
+      ) as unhandled,
       min(w.recorded_at) as first_recorded_at,
       min(w.recorded_at) filter (
         where (w.transaction_id, w."position") <= (st.handled_transaction_id, st.handled_position)
@@ -141,9 +149,15 @@ begin
     where (w.transaction_id, w."position") > (st.transaction_id, st."position")
   ),
   apart as (
-    select sum(
-      greatest((newest).position - greatest(st.drawn, (removed).position), 0) / (st.mask + 1.0)
-    ) as positions
+    select
+      sum(
+        greatest((newest).position - greatest(st.drawn, (removed).position), 0) / (st.mask + 1.0)
+      ) as positions,
+      sum(
+        greatest(
+          (newest).position - greatest(st.drawn, st.handled_drawn, (removed).position), 0
+        ) / (st.mask + 1.0)
+      ) as unhandled
     from standing as st
   )
   select
@@ -152,6 +166,10 @@ begin
       else greatest(p.number, round(coalesce(apart.positions, 0) * e.share)::bigint)
     end,
     archived.is_exact and e.number < follower_lag.max_walked,
+    archived.messages + case
+      when e.number < follower_lag.max_walked then p.unhandled
+      else greatest(p.unhandled, round(coalesce(apart.unhandled, 0) * e.share)::bigint)
+    end,
     coalesce(
       {schema}.age_seconds(archived.oldest),
       {schema}.age_seconds(p.first_recorded_at),
@@ -161,7 +179,7 @@ begin
       0
     ),
     coalesce({schema}.age_seconds(p.gap_from), 0)
-  into messages, is_exact, seconds, gap_seconds
+  into messages, is_exact, unhandled, seconds, gap_seconds
   from extent as e cross join pending as p cross join apart;
 end;
 $$;

@@ -1,13 +1,14 @@
 -- All versions of all pipelines, for metrics(), as metrics_processors(). A version that is kept and not active makes
 -- no progress, and has no lag. `progress`: of a rebuild, the share of the log's positions that it has
 -- passed.
-create or replace function {schema}.metrics_pipelines() returns json
+create or replace function {schema}.metrics_pipelines(max_counted integer) returns json
 language plpgsql volatile
 set enable_seqscan = off set enable_bitmapscan = off set jit = off as $$
 #variable_conflict use_column
 declare
   max_walked constant integer := (
-    select greatest(100, 1000 / greatest(count(*), 2)) from {schema}.pipelines
+    select coalesce(metrics_pipelines.max_counted, greatest(100, 1000 / greatest(count(*), 2)))
+    from {schema}.pipelines
   );
   newest bigint;
 begin

@@ -1,13 +1,14 @@
 -- All processors, for metrics(): each with the fields of its row that are numbers or names. Dead letters
 -- and parked keys are counted up to 10,000. The messages that follower_lag() examines are shared among
 -- the processors, so that many that are far behind cost as much as a few.
-create or replace function {schema}.metrics_processors() returns json
+create or replace function {schema}.metrics_processors(max_counted integer) returns json
 language plpgsql volatile
 set enable_seqscan = off set enable_bitmapscan = off set jit = off as $$
 #variable_conflict use_column
 declare
   max_walked constant integer := (
-    select greatest(100, 1000 / greatest(count(*), 2)) from {schema}.processors
+    select coalesce(metrics_processors.max_counted, greatest(100, 1000 / greatest(count(*), 2)))
+    from {schema}.processors
   );
 begin
   return (
@@ -30,6 +31,7 @@ begin
         'lag_seconds', greatest(
           lag.seconds - coalesce(extract(epoch from archivable.age), 0), 0
         ),
+        'unhandled_messages', lag.unhandled,
         'oldest_gap_seconds', lag.gap_seconds,
         'rate', case
           when p.segments is not null then living.rate

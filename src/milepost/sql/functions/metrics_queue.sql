@@ -1,7 +1,7 @@
 -- The queue, for metrics(): jobs by status, in all and of the deepest `max_channels` channels; the others
 -- are one sum, without a name. Finished jobs are counted only in all.
 --
--- Of each status, up to 2,000 jobs are counted, in the order of an index: if these are all, the counts
+-- Of each status, up to `max_counted` jobs (null: 2,000) are counted, in the order of an index: if these are all, the counts
 -- are exact. Otherwise they are estimated from a sample of about 100 pages of the table, the same
 -- pages at every call, so that an unchanged queue has unchanged figures. The estimate of a status is at least
 -- what was counted, and of a channel with ready jobs at least one. `oldest_due_seconds` is exact:
@@ -9,13 +9,14 @@
 --
 -- The settings and the complete order by keep the planner on the indexes, whatever it believes about the
 -- table, which changes faster than it is analysed.
-create or replace function {schema}.metrics_queue(max_channels integer) returns json
+create or replace function {schema}.metrics_queue(max_channels integer, max_counted integer)
+returns json
 language plpgsql volatile
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = on set jit = off
 set max_parallel_workers_per_gather = 0 as $$
 #variable_conflict use_column
 declare
-  max_counted constant integer := 2000;
+  bound constant integer := coalesce(metrics_queue.max_counted, 2000);
   pages constant float8 := greatest(pg_relation_size('{schema}.jobs') / 8192.0, 1);
   percent constant float8 := least(100, 100 * 100 / pages);
   document json;
@@ -23,27 +24,27 @@ begin
   with
   ready as materialized (
     select j.channel from {schema}.jobs as j where j.status = 'ready'
-    order by j.channel, j.priority, j.run_at, j.id limit max_counted
+    order by j.channel, j.priority, j.run_at, j.id limit bound
   ),
   scheduled as materialized (
     select j.channel from {schema}.jobs as j where j.status = 'scheduled'
-    order by j.channel limit max_counted
+    order by j.channel limit bound
   ),
   waiting as materialized (
     select j.channel from {schema}.jobs as j where j.status = 'waiting'
-    order by j.channel limit max_counted
+    order by j.channel limit bound
   ),
   running as materialized (
     select j.channel from {schema}.jobs as j where j.status = 'running'
-    order by j.channel, j.taken limit max_counted
+    order by j.channel, j.taken limit bound
   ),
   dead as materialized (
     select j.channel from {schema}.jobs as j where j.status = 'dead'
-    order by j.channel, j.id limit max_counted
+    order by j.channel, j.id limit bound
   ),
   kept as materialized (
     select 1 from {schema}.jobs as j where j.status in ('done', 'cancelled')
-    order by j.kept_until limit max_counted
+    order by j.kept_until limit bound
   ),
   exact as materialized (
     select 'ready' as status, r.channel, count(*) as number from ready as r group by r.channel
@@ -59,7 +60,7 @@ begin
     select 'kept', '', count(*) from kept
   ),
   totals as materialized (
-    select e.status, sum(e.number) as number, sum(e.number) >= max_counted as is_more
+    select e.status, sum(e.number) as number, sum(e.number) >= bound as is_more
     from exact as e group by e.status
   ),
   sample as materialized (

@@ -1,39 +1,11 @@
 -- Where the policy wants messages to be archived, and for how long the first one waits that is old
--- enough; no row without an archive. Since when a message waits is not known if it was kept for its
--- number: not before the last file, or the policy.
+-- enough; no row without an archive.
 select
   r.archive as location,
   archived.transaction_id,
   archived."position",
-  case
-    when (first.transaction_id, first."position") <= (wanted.transaction_id, wanted."position")
-      then extract(
-        epoch from clock_timestamp() - greatest(
-          newest.written_at,
-          case
-            when r.archive_after is null and r.keep_messages is not null then r.changed_at
-          end,
-          case
-            when isfinite(first.recorded_at)
-              then first.recorded_at + coalesce(r.archive_after, r.keep, interval '0')
-          end
-        )
-      )::float8
-  end as waiting_seconds
+  archiving.waiting_seconds
 from {schema}.retention as r
 cross join {schema}.archive_end() as archived
-cross join {schema}.archive_limit(1) as wanted
-left join lateral (
-  select m.transaction_id, m."position", m.recorded_at
-  from {schema}.messages as m
-  where (m.transaction_id, m."position") > (archived.transaction_id, archived."position")
-  order by m.transaction_id, m."position"
-  limit 1
-) as first on true
-left join lateral (
-  select a.written_at
-  from {schema}.archive as a
-  order by a.last_transaction_id desc, a.last_position desc
-  limit 1
-) as newest on true
+left join lateral {schema}.archive_waiting() as archiving on true
 where r.archive is not null

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from milepost.queue import admin
@@ -31,7 +32,7 @@ STATUSES: tuple[Status, ...] = (
 
 
 def listing(view: View) -> Page:
-    summary = view.board.look("queue", admin.summary)
+    summary = view.board.look("queue", partial(admin.summary, max_counted=None))
     found = snapshot.channels(view.board)
     rows = [{"status": each, "depth": _depth_line(view, each.name)} for each in found]
     parts = [
