@@ -76,9 +76,9 @@ def shown(position: Position | None) -> str:
 
 
 def progress_cells(status: Status) -> dict[str, str]:
-    more = "" if getattr(status, "is_lag_exact", True) else "+"
+    about = "" if getattr(status, "is_lag_exact", True) else "~"  # an estimate
     return {
         "position": shown(status.checkpoint),
-        "lag": f"{status.lag_messages:,}{more}",
-        "behind": duration(status.lag_seconds) if status.lag_messages or more else "-",
+        "lag": f"{about}{status.lag_messages:,}",
+        "behind": duration(status.lag_seconds) if status.lag_messages or about else "-",
     }

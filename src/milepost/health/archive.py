@@ -46,7 +46,7 @@ def look_at_archive(conn: Connection, schema: str) -> ArchiveStatus | None:
     if not rows:
         return None
     ((location, transaction_id, position, waiting_seconds),) = rows
-    found = list_processors(conn, schema, Archiver.name, count_up_to=1)
+    found = list_processors(conn, schema, Archiver.name)
     archiver = found[0] if found else None
     return ArchiveStatus(location, Position(transaction_id, position), waiting_seconds, archiver)
 

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from milepost.health.jobs import Queue
     from milepost.log.diagnosis import Area, Diagnosis, Problem
 
-# Only the age of the lag is needed, not its size: the oldest message is enough.
-OLDEST = 1
-
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -77,11 +74,11 @@ class Examination(Viewer):
         return Check(area, "unknown", (first,))
 
     def _processors(self, conn: Connection, schema: str) -> Check:
-        found = list_processors(conn, schema, count_up_to=OLDEST)
+        found = list_processors(conn, schema)
         return followers.processors_check(found, self.limits)
 
     def _pipelines(self, conn: Connection, schema: str) -> Check:
-        found = list_pipelines(conn, schema, count_up_to=OLDEST)
+        found = list_pipelines(conn, schema)
         return followers.pipelines_check(found, self.limits)
 
     def _claims(self) -> Check:

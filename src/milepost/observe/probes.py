@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 DATABASE = "database"
 OWN_CONNECTIONS = 1
-OLDEST = 1  # only the age of the lag is needed, not its size
 END_SECONDS = 2.0  # a look that hangs does not keep the process from ending
 STANDBYS = (CompetingInstance, CompetingPipeline)  # another instance has the turn
 # Kind, name and version. Of a pipeline the active version is meant, and it is None.
@@ -204,13 +203,13 @@ class Probes:
     def _processors(self, conn: Connection) -> dict[Key, Standing]:
         return {
             ("processor", p.name, p.version): Standing(p.lag_seconds, p.state == "paused")
-            for p in list_processors(conn, self.runtime.schema, count_up_to=OLDEST)
+            for p in list_processors(conn, self.runtime.schema)
         }
 
     def _pipelines(self, conn: Connection) -> dict[Key, Standing]:
         return {
             ("pipeline", p.name, None): Standing(p.lag_seconds, p.state == "paused")
-            for p in list_pipelines(conn, self.runtime.schema, count_up_to=OLDEST)
+            for p in list_pipelines(conn, self.runtime.schema)
             if p.is_active
         }
 

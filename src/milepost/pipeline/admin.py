@@ -10,7 +10,7 @@ from milepost import db
 from milepost.checkpoints import CheckpointKey
 from milepost.errors import UnknownPipeline, UnknownVersion, VersionInUse
 from milepost.pipeline import versions
-from milepost.processors.admin import COUNT_UP_TO, is_recovered
+from milepost.processors.admin import is_recovered
 from milepost.records import Position
 
 if TYPE_CHECKING:
@@ -64,13 +64,9 @@ class PipelineStatus:
         return Position(self.transaction_id, self.position)
 
 
-def list_pipelines(
-    conn: Connection, schema: str, name: str | None = None, count_up_to: int = COUNT_UP_TO
-) -> list[PipelineStatus]:
+def list_pipelines(conn: Connection, schema: str, name: str | None = None) -> list[PipelineStatus]:
     """Every version of every pipeline, or of one."""
-    return db.fetch_records(
-        conn, schema, "pipeline_list", PipelineStatus, name=name, count_up_to=count_up_to
-    )
+    return db.fetch_records(conn, schema, "pipeline_list", PipelineStatus, name=name)
 
 
 def find(conn: Connection, schema: str, name: str) -> list[PipelineStatus]:

@@ -14,7 +14,6 @@ from milepost.records import Position
 if TYPE_CHECKING:
     from milepost.db import Connection
 
-COUNT_UP_TO = 100_000
 _NOT_RUNNING = ("stopped", "failed", "silent", "paused")
 _IN_ERROR = ("failed", "reconnecting", "waiting", "retrying", "silent", "starting")
 
@@ -94,11 +93,10 @@ def is_recovered(
 
 
 def list_processors(
-    conn: Connection, schema: str, name: str | None = None, count_up_to: int = COUNT_UP_TO
+    conn: Connection, schema: str, name: str | None = None
 ) -> list[ProcessorStatus]:
-    return db.fetch_records(
-        conn, schema, "processor_list", ProcessorStatus, name=name, count_up_to=count_up_to
-    )
+    """A lag is counted while it is small, and else estimated: see `is_lag_exact`."""
+    return db.fetch_records(conn, schema, "processor_list", ProcessorStatus, name=name)
 
 
 def find(conn: Connection, schema: str, name: str, version: int | None = None) -> CheckpointKey:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Status: TypeAlias = Literal["ready", "scheduled", "waiting", "running", "dead", "done", "cancelled"]
 
+ALL_CHANNELS = 2**31 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
@@ -31,6 +33,7 @@ class QueueStatus:
     oldest_due_seconds: float | None
     rate: float
     waiting: int = 0
+    is_exact: bool = True  # False: the numbers of jobs are estimated
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +91,13 @@ def summary(conn: Connection, schema: str) -> QueueStatus:
     return db.fetch_records(conn, schema, "queue_summary", QueueStatus)[0]
 
 
-def list_channels(conn: Connection, schema: str) -> list[ChannelStatus]:
-    return db.fetch_records(conn, schema, "queue_channels", ChannelStatus)
+def list_channels(
+    conn: Connection, schema: str, *, name: str | None = None, max_channels: int = ALL_CHANNELS
+) -> list[ChannelStatus]:
+    """By name: all or one, or the deepest ones and those with limits. Their jobs are counted while
+    there are few, and else estimated."""
+    parameters = {"name": name, "max_channels": max_channels}
+    return db.fetch_records(conn, schema, "queue_channels", ChannelStatus, **parameters)
 
 
 def list_jobs(

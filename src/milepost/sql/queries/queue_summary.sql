@@ -1,17 +1,8 @@
+-- As metrics() says: exact while there are few jobs, else estimated (`is_exact`).
 select
-  count(*) filter (where j.status = 'ready') as ready,
-  count(*) filter (where j.status = 'scheduled') as scheduled,
-  count(*) filter (where j.status = 'waiting') as waiting,
-  count(*) filter (where j.status = 'running') as running,
-  count(*) filter (where j.status = 'dead') as dead,
-  count(*) filter (where j.status in ('done', 'cancelled')) as kept,
-  count(distinct j.channel) filter (
-    where j.status in ('ready', 'scheduled', 'waiting', 'running')
-  ) as channels,
-  extract(epoch from clock_timestamp() - min({schema}.in_range(j.run_at)) filter (where j.status = 'ready'))
-    ::float8 as oldest_due_seconds,
-  (
-    select coalesce(sum(r.done_per_second), 0)::float8 from {schema}.channel_rates as r
-    where r.reported_at > clock_timestamp() - interval '15 seconds'
-  ) as rate
-from {schema}.jobs as j
+  g.ready, g.scheduled, g.waiting, g.running, g.dead, g.kept, g.channel_count as channels,
+  g.oldest_due_seconds, g.rate, g.is_exact
+from json_to_record({schema}.metrics(array['queue'], 0) -> 'queue') as g (
+  ready bigint, scheduled bigint, waiting bigint, running bigint, dead bigint, kept bigint,
+  channel_count bigint, oldest_due_seconds float8, rate float8, is_exact boolean
+)
