@@ -76,9 +76,9 @@ def shown(position: Position | None) -> str:
 
 
 def progress_cells(status: Status) -> dict[str, str]:
-    is_exact = getattr(status, "is_lag_exact", True)
+    about = "" if getattr(status, "is_lag_exact", True) else "~"  # an estimate
     return {
         "position": shown(status.checkpoint),
-        "lag": f"{'' if is_exact else '~'}{status.lag_messages:,}",
-        "behind": duration(status.lag_seconds) if status.lag_messages or not is_exact else "-",
+        "lag": f"{about}{status.lag_messages:,}",
+        "behind": duration(status.lag_seconds) if status.lag_messages or about else "-",
     }

@@ -23,12 +23,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogGauges:
-    """`messages`: as the server estimates. Without a horizon, `refusal` says why the log cannot be
-    read. `horizon_age_seconds`: since when the horizon is held back, 0 if it is not."""
+    """`messages`: as the server estimates, if there are many. Without a horizon, `refusal` says why
+    the log cannot be read. `horizon_age_seconds`: since when the horizon is held back; 0: it is
+    not."""
 
     order: sql.LogOrder
     refusal: str | None
     messages: int
+    is_messages_exact: bool = False
     newest_transaction_id: int | None
     newest_position: int | None
     newest_age_seconds: float | None
@@ -182,6 +184,18 @@ class RetentionGauges:
     archived_transaction_id: int | None
     archived_position: int | None
     archive_waiting_seconds: float | None
+
+    @property
+    def archived(self) -> Position | None:
+        """None if no file was written."""
+        found = _position(self.archived_transaction_id, self.archived_position)
+        return found if self.archive_files else None
+
+    @property
+    def removed(self) -> Position | None:
+        """None if nothing was removed."""
+        found = Position(self.removed_transaction_id, self.removed_position)
+        return found if found.position else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

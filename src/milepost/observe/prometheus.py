@@ -53,26 +53,35 @@ def render(
 ) -> tuple[bytes, str]:
     """What a scrape is answered, and its content type: `render(mp.connect, mp.schema)`. `accept`:
     the header of the request. `seconds`: how long each statement may take."""
+
+    def look_once() -> Metrics:
+        with connect() as conn, limited(conn, seconds):
+            return look(conn, schema)
+
+    return encode(look_once, accept)
+
+
+def encode(take: Callable[[], Metrics], accept: str = "") -> tuple[bytes, str]:
+    """As `render`, of what `take` looks at."""
     began = time.perf_counter()
-    found = _look(connect, schema, seconds)
+    found = _taken(take)
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Gauges(found, time.perf_counter() - began))
-    encode, content_type = choose_encoder(accept)
-    return encode(registry), content_type
+    encoder, content_type = choose_encoder(accept)
+    return encoder(registry), content_type
 
 
-def _look(connect: Connect, schema: str, seconds: float) -> Metrics | None:
+def _taken(take: Callable[[], Metrics]) -> Metrics | None:
     """None if the database does not answer, or not with metrics; the log says why. An error of
     libpq names the host, the port and the user, and never the password."""
     try:
-        with connect() as conn, limited(conn, seconds):
-            return look(conn, schema)
+        return take()
     except (MilepostError, psycopg.Error) as error:
         log.warning("no metrics: %s", " ".join(str(error).split()))
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # a registry keeps it by its identity
 class Gauges(Collector):
     """What was found, as families of samples. None: the database did not answer."""
 

@@ -95,10 +95,16 @@ def summary(conn: Connection, schema: str, max_counted: int | None = ALL) -> Que
 
 
 def list_channels(
-    conn: Connection, schema: str, max_counted: int | None = ALL
+    conn: Connection,
+    schema: str,
+    *,
+    name: str | None = None,
+    max_channels: int = ALL,
+    max_counted: int | None = ALL,
 ) -> list[ChannelStatus]:
-    """As `summary`."""
-    return db.fetch_records(conn, schema, "queue_channels", ChannelStatus, max_counted=max_counted)
+    """By name: all or one, or the deepest and those with limits. `max_counted`: as `summary`."""
+    bounds = {"max_channels": max_channels, "max_counted": max_counted}
+    return db.fetch_records(conn, schema, "queue_channels", ChannelStatus, name=name, **bounds)
 
 
 def list_jobs(

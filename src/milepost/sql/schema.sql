@@ -2760,7 +2760,10 @@ begin
     select json_build_object(
       'order', l.log_order,
       'refusal', refusal,
-      'messages', greatest(about.reltuples, 0)::bigint,
+      'messages', case
+        when few.number < 1000 then few.number else greatest(about.reltuples, few.number)::bigint
+      end,
+      'is_messages_exact', few.number < 1000,
       'newest_transaction_id', newest.transaction_id,
       'newest_position', newest."position",
       'newest_age_seconds', "milepost".age_seconds(newest.recorded_at),
@@ -2784,6 +2787,12 @@ begin
     cross join (
       select c.reltuples from pg_class as c where c.oid = '"milepost".messages'::regclass
     ) as about
+    cross join (
+      select count(*) as number
+      from (
+        select from "milepost".messages as m order by m.transaction_id, m."position" limit 1000
+      ) as counted
+    ) as few
     left join lateral (
       select m.transaction_id, m."position", m.recorded_at from "milepost".messages as m
       order by m.transaction_id desc, m."position" desc limit 1

@@ -15,13 +15,20 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, StreamingResponse
+from starlette.responses import (
+    HTMLResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.routing import Mount, Route, compile_path
 from starlette.staticfiles import StaticFiles
 
 from milepost import db
 from milepost.errors import MilepostError, NotPermitted
-from milepost.ui import pages
+from milepost.health import examine
+from milepost.ui import pages, snapshot
 from milepost.ui.actions import ACTIONS
 from milepost.ui.board import Board
 from milepost.ui.broadcast import Broadcast
@@ -50,7 +57,6 @@ from milepost.ui.security import (
 if TYPE_CHECKING:
     from re import Pattern
 
-    from starlette.responses import Response
     from starlette.types import Receive, Scope, Send
 
     from milepost.db import Connection
@@ -67,7 +73,6 @@ class Log(Protocol):
     @property
     def schema(self) -> str: ...
     def connect(self) -> AbstractContextManager[Connection]: ...
-    def examine(self) -> Report: ...
 
 
 def dashboard(
@@ -104,7 +109,7 @@ class Dashboard:
         self._pages = [PageRoute.of(path, function) for path, function in pages.ROUTES]
         self.board = Board(mp.connect, mp.schema)
         self.history = History()
-        self.checkup = Checkup(mp.examine)
+        self.checkup = Checkup(self._examine)
         self.broadcast = Broadcast()
         self._sampler = Sampler(self.board, self.history, lambda: self.broadcast.is_watched)
         self._app = Starlette(
@@ -126,6 +131,7 @@ class Dashboard:
     def close(self) -> None:
         """Ends the streams, so that the server can stop. Safe to repeat."""
         self.broadcast.close()
+        self.board.pace.end()
         self._sampler.close()
         self.checkup.close()
         self.board.close()
@@ -135,9 +141,28 @@ class Dashboard:
             Mount("/static", StaticFiles(packages=[("milepost.ui", "static")])),
             Route("/login", self._login, methods=["GET", "POST"]),
             Route("/events", self._events),
+            Route("/metrics", self._metrics),
             Route("/actions/{name}", self._act, methods=["POST"]),
             *(Route(page.path, self._show) for page in self._pages),
         ]
+
+    def _examine(self) -> Report:
+        """The checks of the doctor, within the same number of queries a second as the pages."""
+        with self._mp.connect() as conn, db.acting(conn, "metrics"):
+            return examine(self.board.pace.keep(conn, is_patient=True), self._mp.schema)
+
+    async def _metrics(self, request: Request) -> Response:
+        """For Prometheus, which logs in by `Authorization: Bearer`."""
+        if await self.access.who(request) is None:
+            return PlainTextResponse("Send the token as Authorization: Bearer.", 401)
+        accept = request.headers.get("accept", "")
+        body, content_type = await run_in_threadpool(self._exported, accept)
+        return Response(body, media_type=content_type)
+
+    def _exported(self, accept: str) -> tuple[bytes, str]:
+        from milepost.observe.prometheus import encode  # an extra
+
+        return encode(lambda: snapshot.take(self.board), accept)
 
     async def _show(self, request: Request) -> Response:
         who = await self.access.who(request)

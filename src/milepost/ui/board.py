@@ -1,14 +1,13 @@
 """What pages read, cached: many browsers cost the server as much as one.
 
 Whoever asks for the same key within a second is given the same answer, and threads that ask
-concurrently wait for one read. All reads together are at most five a second: when they are used up,
-the last answer is given again, if there is one.
+concurrently wait for one read. When the queries of this second are used up, the last answer is
+given again, if there is one.
 """
 
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ import psycopg
 from milepost import db
 from milepost.errors import MilepostError
 from milepost.log.diagnose import limited
+from milepost.ui.pace import Pace
 
 if TYPE_CHECKING:
     from milepost.db import Connection
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # A little less than a second: who asks each second is given a new answer each time.
 FRESH_SECONDS = 0.95
-READS_A_SECOND = 5
 LOOK_SECONDS = 10.0  # for one read
 KEPT_SECONDS = 60.0  # an answer that nobody has asked for since then is forgotten
 
@@ -48,12 +47,11 @@ class Board:
 
     open: Callable[[], AbstractContextManager[Connection]]
     schema: str
+    pace: Pace = field(default_factory=Pace)
     clock: Callable[[], float] = time.monotonic
-    rest: Callable[[float], None] = time.sleep
     _answers: dict[object, _Answer] = field(default_factory=dict, init=False)
-    _table: Lock = field(default_factory=Lock, init=False)  # guards _answers and _reads
+    _table: Lock = field(default_factory=Lock, init=False)  # guards _answers
     _line: Lock = field(default_factory=Lock, init=False)  # one thread uses the connection
-    _reads: deque[float] = field(default_factory=deque, init=False)
     _stack: ExitStack = field(default_factory=ExitStack, init=False)
     _conn: Connection | None = field(default=None, init=False)
 
@@ -62,7 +60,7 @@ class Board:
         may change them. Raises what the read raises."""
         answer = self._answer(key)
         with answer.lock:
-            if not self._is_fresh(answer) and self._may_read(answer):
+            if not self._is_fresh(answer) and (answer.read_at is None or self.pace.has_room):
                 answer.value = self._read(reader)
                 answer.read_at = self.clock()
             found: T = answer.value
@@ -89,25 +87,6 @@ class Board:
     def _is_fresh(self, answer: _Answer) -> bool:
         return answer.read_at is not None and self.clock() - answer.read_at < FRESH_SECONDS
 
-    def _may_read(self, answer: _Answer) -> bool:
-        """Takes one of this second's reads. Where there is no earlier answer, waits for one."""
-        while (wait_seconds := self._take_turn()) > 0:
-            if answer.read_at is not None:
-                return False
-            self.rest(wait_seconds)
-        return True
-
-    def _take_turn(self) -> float:
-        """How long until the next read is allowed; 0: now, and it is counted."""
-        with self._table:
-            now = self.clock()
-            while self._reads and now - self._reads[0] >= 1.0:
-                self._reads.popleft()
-            if len(self._reads) >= READS_A_SECOND:
-                return 1.0 - (now - self._reads[0])
-            self._reads.append(now)
-            return 0.0
-
     def _read(self, reader: Callable[[Connection, str], T]) -> T:
         with self._line:
             try:
@@ -123,7 +102,7 @@ class Board:
         """A connection that the server has closed meanwhile is found out by the read: it fails, and
         the next one is on a new connection."""
         if self._conn is None:
-            self._conn = self._stack.enter_context(self.open())
+            self._conn = self.pace.keep(self._stack.enter_context(self.open()))
         return self._conn
 
     def _disconnect(self) -> None:

@@ -81,7 +81,7 @@ def stacked_bars(
     """One bar beside the other; `names` are those of the values that are stacked in each."""
     tops = [sum(bar.values) for bar in bars]
     ticks = nice_ticks(max(tops, default=0.0))
-    scale = _Scale(len(bars), ticks[-1], 44.0, width - 8.0, 8.0, height - 20.0)
+    scale = _Scale(len(bars), ticks[-1], 52.0, width - 8.0, 8.0, height - 20.0)
     step = (scale.right - scale.left) / max(len(bars), 1)
     body = [*_grid(ticks, scale, shown)]
     for number, bar in enumerate(bars):

@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from milepost import db
-from milepost.errors import LogRestored, ReadOnStandby
-from milepost.log import Reader, horizon
+from milepost.log import Reader
 from milepost.log.diagnosis import Holder
 from milepost.records import Position
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from milepost.db import Connection
+    from milepost.observe import Metrics
 
 LOOK_THROUGH = 20_000
 TAIL = 100
-COUNT_ABOVE = 10_000
 _TRACEPARENT = re.compile(r'"traceparent"\s*:\s*"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-')
 
 
@@ -51,7 +52,7 @@ class Edges:
 
     newest: Position | None
     horizon: Position | None
-    above: int  # messages above the horizon, counted up to COUNT_ABOVE
+    above: int  # messages above the horizon
     holders: tuple[Holder, ...]
     archived: Position | None  # None: there is no archive
     removed: Position | None
@@ -112,28 +113,18 @@ def read_tail(conn: Connection, schema: str, wanted: TailFilter) -> list[TailMes
     )  # fmt: skip
 
 
-def read_edges(conn: Connection, schema: str) -> Edges:
-    facts = db.fetch_one(conn, schema, "diagnosis_log", count_up_to=COUNT_ABOVE)
-    _, messages, is_exact, transaction_id, position, _ = facts
-    newest = None if position is None else Position(transaction_id, position)
-    holders = tuple(db.fetch_records(conn, schema, "diagnosis_holders", Holder))
-    ends = db.fetch_one(conn, schema, "log_ends")
-    archived, removed = _position(*ends[:2]), _position(*ends[2:])
-    try:
-        with conn.transaction():  # a refusal leaves the outer transaction usable
-            place = horizon(conn, schema).position
-    except (LogRestored, ReadOnStandby) as refused:
-        return Edges(newest, None, 0, holders, archived, removed, messages, is_exact, str(refused))
-    (above,) = db.fetch_one(
-        conn, schema, "log_above",
-        transaction_id=place.transaction_id, position=place.position, count_up_to=COUNT_ABOVE,
+def edges_of(found: Metrics, holders: Sequence[Holder]) -> Edges:
+    log, kept = found.log, found.retention
+    if log is None or kept is None:
+        raise ValueError("The sections log and retention of metrics() are needed.")
+    return Edges(
+        log.newest, log.horizon, log.horizon_lag_messages or 0, tuple(holders), kept.archived,
+        kept.removed, log.messages, log.is_messages_exact, log.refusal,
     )  # fmt: skip
-    return Edges(newest, place, above, holders, archived, removed, messages, is_exact)
 
 
-def _position(transaction_id: int | None, position: int | None) -> Position | None:
-    """In append order, all transaction ids are 0."""
-    return None if position is None else Position(transaction_id or 0, position)
+def read_holders(conn: Connection, schema: str) -> list[Holder]:
+    return db.fetch_records(conn, schema, "diagnosis_holders", Holder)
 
 
 def read_message(

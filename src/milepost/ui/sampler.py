@@ -1,4 +1,6 @@
-"""Fills the history: each second while somebody watches, else once a minute."""
+"""Fills the history: each second while somebody watches and for a minute after, else once a minute.
+
+Whoever goes from one page to the next does not watch for a moment: the charts have no gap there."""
 
 from __future__ import annotations
 
@@ -44,16 +46,17 @@ class Sampler:
             self._thread.join(5.0)
 
     def _run(self) -> None:
-        last = 0.0
+        last = watched = 0.0
         while not self._stop.wait(1.0 if last else 0.0):
             now = time.time()
-            if self.is_watched() or now - last >= MINUTE:
+            watched = now if self.is_watched() else watched
+            if now - watched < MINUTE or now - last >= MINUTE:
                 last = now
                 self._sample(now)
 
     def _sample(self, now: float) -> None:
         """What cannot be read now is missing in the charts; the pages say why."""
         try:
-            self.history.note(now, snapshot.take(self.board).values())
+            self.history.note(now, snapshot.values(snapshot.take(self.board)))
         except (psycopg.Error, MilepostError):
             return

@@ -1,52 +1,76 @@
-"""What the overview shows and the history keeps: everything that works, with lag and rate."""
+"""What the overview shows and the history keeps: all gauges, by one query a second."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+from milepost import db
+from milepost.observe import look
 from milepost.pipeline.admin import list_pipelines
-from milepost.processors.admin import list_processors
+from milepost.processors.admin import is_recovered, list_processors
 from milepost.queue.admin import list_channels
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from milepost.db import Connection
+    from milepost.observe import Metrics
+    from milepost.observe.metrics import ChannelGauges, PipelineGauges, ProcessorGauges
     from milepost.pipeline.admin import PipelineStatus
     from milepost.processors.admin import ProcessorStatus
     from milepost.queue.admin import ChannelStatus
     from milepost.ui.board import Board
 
 PHASES = ("prepare", "wait", "stage", "merge", "sweep")  # jsonb does not keep their order
+LISTED_CHANNELS = 100  # the deepest, on the page of the queue
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """Read through the board: other pages share the answers under the same keys."""
+class LastError:
+    """Of a processor or a version of a pipeline."""
 
-    processors: list[ProcessorStatus]
-    pipelines: list[PipelineStatus]
-    channels: list[ChannelStatus]
+    name: str
+    version: int
+    last_error: str
+    last_error_at: datetime
+    updated_at: datetime | None
 
-    def values(self) -> dict[str, float]:
-        """The numbers that the history keeps, by series."""
-        found: dict[str, float] = {}
-        for processor in self.processors:
-            found[series("processor", processor.name, "lag")] = processor.lag_messages
-            found[series("processor", processor.name, "rate")] = processor.rate
-        for pipeline in self.active_pipelines():
-            found[series("pipeline", pipeline.name, "lag")] = pipeline.lag_messages
-            found[series("pipeline", pipeline.name, "rate")] = pipeline.rows_per_second
-            for phase, ms in own_phases(pipeline).items():
-                found[phase_series(pipeline.name, phase)] = ms
-        for rebuilt in self.pipelines:
-            if rebuilt.built_at is None and rebuilt.position is not None:
-                found[position_series(rebuilt.name, rebuilt.version)] = rebuilt.position
-        for channel in self.channels:
-            found[series("channel", channel.name, "depth")] = depth_of(channel)
-            found[series("channel", channel.name, "rate")] = channel.rate
-        return found
+    def is_over(self, status: ProcessorGauges | PipelineGauges) -> bool:
+        """Whether it has worked since."""
+        times = {"failed_at": self.last_error_at, "moved_at": self.updated_at}
+        return is_recovered(status.state, status.lag_messages, **times) is True
 
-    def active_pipelines(self) -> list[PipelineStatus]:
-        return [pipeline for pipeline in self.pipelines if pipeline.is_active]
+
+def take(board: Board) -> Metrics:
+    return board.look("metrics", look)
+
+
+def values(found: Metrics) -> dict[str, float]:
+    """The numbers that the history keeps, by series."""
+    kept: dict[str, float] = {}
+    for processor in found.processors:
+        kept[series("processor", processor.name, "lag")] = processor.lag_messages
+        kept[series("processor", processor.name, "rate")] = processor.rate
+    for pipeline in found.pipelines:
+        kept |= _values_of_pipeline(pipeline)
+    for channel in found.queue.channels if found.queue else ():
+        kept[series("channel", str(channel.name), "depth")] = depth_of(channel)
+        kept[series("channel", str(channel.name), "rate")] = channel.rate
+    return kept
+
+
+def _values_of_pipeline(pipeline: PipelineGauges) -> dict[str, float]:
+    kept: dict[str, float] = {}
+    if pipeline.is_active:
+        kept[series("pipeline", pipeline.name, "lag")] = pipeline.lag_messages
+        kept[series("pipeline", pipeline.name, "rate")] = pipeline.rows_per_second
+        for phase, ms in own_phases(pipeline).items():
+            kept[phase_series(pipeline.name, phase)] = ms
+    if pipeline.progress is not None and pipeline.position is not None:
+        kept[position_series(pipeline.name, pipeline.version)] = pipeline.position
+    return kept
 
 
 def series(
@@ -68,7 +92,7 @@ def position_series(name: str, version: int) -> str:
     return f"pipeline/{name}/position/{version}"
 
 
-def own_phases(pipeline: PipelineStatus) -> dict[str, float]:
+def own_phases(pipeline: PipelineStatus | PipelineGauges) -> dict[str, float]:
     """Of the last batch, in the order in which they happen; without Spark's own, which overlap
     with them."""
     found = pipeline.phases_ms or {}
@@ -80,28 +104,36 @@ def _turn(phase: str) -> tuple[int, str]:
     return (PHASES.index(phase) if phase in PHASES else -1, phase)
 
 
-def depth_of(channel: ChannelStatus) -> int:
+def depth_of(channel: ChannelStatus | ChannelGauges) -> int:
     """What is due and not done."""
     return channel.ready + channel.running
 
 
+def last_errors(board: Board) -> dict[tuple[str, int], LastError]:
+    """By name and version."""
+    found = board.look("last errors", _read_errors)
+    return {(each.name, each.version): each for each in found}
+
+
+def _read_errors(conn: Connection, schema: str) -> list[LastError]:
+    return db.fetch_records(conn, schema, "last_errors", LastError)
+
+
 def processors(board: Board) -> list[ProcessorStatus]:
-    return board.look(
-        "processors", lambda conn, schema: list_processors(conn, schema, max_counted=None)
-    )
+    return board.look("processors", partial(list_processors, max_counted=None))
 
 
 def pipelines(board: Board) -> list[PipelineStatus]:
-    return board.look(
-        "pipelines", lambda conn, schema: list_pipelines(conn, schema, max_counted=None)
-    )
+    return board.look("pipelines", partial(list_pipelines, max_counted=None))
 
 
 def channels(board: Board) -> list[ChannelStatus]:
-    return board.look(
-        "channels", lambda conn, schema: list_channels(conn, schema, max_counted=None)
-    )
+    """The deepest ones and those with limits."""
+    listed = partial(list_channels, max_channels=LISTED_CHANNELS, max_counted=None)
+    return board.look("channels", listed)
 
 
-def take(board: Board) -> Snapshot:
-    return Snapshot(processors(board), pipelines(board), channels(board))
+def channel(board: Board, name: str) -> ChannelStatus | None:
+    """None: it has neither jobs nor limits."""
+    found = board.look(("channel", name), partial(list_channels, name=name, max_counted=None))
+    return found[0] if found else None

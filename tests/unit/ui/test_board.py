@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import psycopg
@@ -12,13 +13,15 @@ import pytest
 
 from milepost import db
 from milepost.ui import board as boards
-from milepost.ui.board import READS_A_SECOND, Board
+from milepost.ui.board import Board
+from milepost.ui.pace import KEPT_FOR_PAGES, QUERIES_A_SECOND, Pace
 
 
 @dataclass
 class FakeConnection:
     closed: bool = False
     broken: bool = False
+    cursor_factory: Any = None
 
 
 @dataclass
@@ -37,7 +40,12 @@ class Bench:
     def rest(self, seconds: float) -> None:
         self.now += seconds
 
+    @cached_property
+    def pace(self) -> Pace:
+        return Pace(clock=lambda: self.now, rest=self.rest)
+
     def read(self, conn: Any, schema: str) -> int:
+        self.pace.take_turn()  # as the cursor of a real connection does
         self.reads += 1
         return self.reads
 
@@ -51,7 +59,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 @pytest.fixture
 def board(bench: Bench) -> Board:
-    return Board(bench.open, "milepost", clock=lambda: bench.now, rest=bench.rest)
+    return Board(bench.open, "milepost", bench.pace, clock=lambda: bench.now)
 
 
 def test_within_a_second_the_answer_is_the_same(board: Board, bench: Bench) -> None:
@@ -66,17 +74,17 @@ def test_within_a_second_the_answer_is_the_same(board: Board, bench: Bench) -> N
 def test_beyond_the_limit_the_last_answer_is_given(board: Board, bench: Bench) -> None:
     board.look("a", bench.read)
     bench.now += 0.99
-    for number in range(READS_A_SECOND - 1):
+    for number in range(QUERIES_A_SECOND - 1):
         board.look(number, bench.read)
     assert board.look("a", bench.read) == 1
     bench.now += 1.0
-    assert board.look("a", bench.read) == READS_A_SECOND + 1
+    assert board.look("a", bench.read) == QUERIES_A_SECOND + 1
 
 
 def test_who_asks_first_waits_for_a_turn(board: Board, bench: Bench) -> None:
-    for number in range(READS_A_SECOND):
+    for number in range(QUERIES_A_SECOND):
         board.look(number, bench.read)
-    assert board.look("new", bench.read) == READS_A_SECOND + 1
+    assert board.look("new", bench.read) == QUERIES_A_SECOND + 1
     assert bench.now == pytest.approx(101.0)
 
 
@@ -106,3 +114,13 @@ def test_answers_that_nobody_asks_for_are_forgotten(board: Board, bench: Bench) 
     bench.now += boards.KEPT_SECONDS + 1
     board.look("new", bench.read)
     assert list(board._answers) == ["new"]
+
+
+def test_who_is_in_no_hurry_leaves_room_for_pages(bench: Bench) -> None:
+    for _ in range(QUERIES_A_SECOND - KEPT_FOR_PAGES):
+        bench.pace.take_turn(is_patient=True)
+    assert (bench.now, bench.pace.has_room) == (100.0, True)
+    bench.pace.take_turn()
+    assert (bench.now, bench.pace.has_room) == (100.0, False)
+    bench.pace.take_turn(is_patient=True)
+    assert bench.now == pytest.approx(101.0)

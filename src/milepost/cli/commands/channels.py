@@ -82,7 +82,7 @@ def set_(
             None if rate is None else Rate(rate, per_seconds, burst),
         )
         set_channel(conn, name, policy, mp.schema)
-        (status,) = [c for c in admin.list_channels(conn, mp.schema) if c.name == name]
+        (status,) = admin.list_channels(conn, mp.schema, name=name)
     typer.echo(f"{name}: {limits(status) or 'unlimited'}")
 
 

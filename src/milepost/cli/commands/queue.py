@@ -195,6 +195,8 @@ def purge(
 
 
 def summary_lines(status: QueueStatus) -> Iterator[str]:
+    if not status.is_exact:
+        yield "estimated: there are too many jobs to count"
     after = f", {status.waiting:,} for other jobs" if status.waiting else ""
     yield f"waiting  {status.ready:,} ready, {status.scheduled:,} scheduled{after}"
     yield f"running  {status.running:,}, {status.rate:,.0f}/s"

@@ -55,6 +55,7 @@ class SegmentStatus:
     lag_messages: int
     lag_seconds: float
     claimed_until: datetime | None = None
+    is_lag_exact: bool = True  # False: more messages wait than were counted
 
     @property
     def is_recovered(self) -> bool | None:

@@ -105,9 +105,11 @@ def list_dead_letters(
     limit: int = 100,
     key: str | None = None,
     id_: int | None = None,
+    *,
+    search: str | None = None,
 ) -> list[DeadLetter]:
-    """The oldest first."""
-    parameters = {"processor": processor, "limit": limit, "id": id_, "key": key}
+    """The oldest first. `search`: a part of the error or of the type."""
+    parameters = {"processor": processor, "limit": limit, "id": id_, "key": key, "search": search}
     with db.translated(schema), undecoded(conn, class_row(DeadLetter)) as cursor:
         return cursor.execute(sql.query("dead_letters", schema), parameters).fetchall()
 

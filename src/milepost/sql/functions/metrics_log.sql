@@ -1,5 +1,5 @@
--- The log and its horizon, for metrics(). The number of messages is the server's estimate, which
--- vacuum and analyze renew. What waits above the horizon is counted up to 10,000, then estimated by
+-- The log and its horizon, for metrics(). Up to 1,000 messages are counted; above, their number is the
+-- server's estimate, which vacuum and analyze renew. What waits above the horizon is counted up to 10,000, then estimated by
 -- positions. `horizon_age_seconds`: the age of the oldest transaction that holds the horizon, as far
 -- as this role may see it, and at least that of the first message that waits; 0: nothing holds it.
 --
@@ -24,7 +24,10 @@ begin
     select json_build_object(
       'order', l.log_order,
       'refusal', refusal,
-      'messages', greatest(about.reltuples, 0)::bigint,
+      'messages', case
+        when few.number < 1000 then few.number else greatest(about.reltuples, few.number)::bigint
+      end,
+      'is_messages_exact', few.number < 1000,
       'newest_transaction_id', newest.transaction_id,
       'newest_position', newest."position",
       'newest_age_seconds', {schema}.age_seconds(newest.recorded_at),
@@ -48,6 +51,12 @@ begin
     cross join (
       select c.reltuples from pg_class as c where c.oid = '{schema}.messages'::regclass
     ) as about
+    cross join (
+      select count(*) as number
+      from (
+        select from {schema}.messages as m order by m.transaction_id, m."position" limit 1000
+      ) as counted
+    ) as few
     left join lateral (
       select m.transaction_id, m."position", m.recorded_at from {schema}.messages as m
       order by m.transaction_id desc, m."position" desc limit 1

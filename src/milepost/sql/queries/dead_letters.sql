@@ -9,5 +9,10 @@ left join {schema}.parked_keys as k on k.id = d.parked_id
 where (%(processor)s::text is null or d.processor = %(processor)s)
   and (%(key)s::text is null or d.key = %(key)s)
   and (%(id)s::bigint is null or d.id = %(id)s)
+  and (
+    %(search)s::text is null
+    or position(%(search)s in d.error) > 0
+    or position(%(search)s in d.type) > 0
+  )
 order by d.id
 limit %(limit)s

@@ -1,7 +1,7 @@
--- The gauges of metrics(), of all channels that have jobs; and all channels and families that have a
--- policy or an upkeep. The limits are those that apply.
+-- The gauges of metrics(), of the deepest channels that have jobs; and all channels and families that
+-- have a policy or an upkeep. The limits are those that apply.
 with queue as materialized (
-  select {schema}.metrics(array['queue'], 2147483647, %(max_counted)s) -> 'queue' as gauges
+  select {schema}.metrics(array['queue'], %(max_channels)s, %(max_counted)s) -> 'queue' as gauges
 ),
 counted as materialized (
   select g.*
@@ -19,7 +19,7 @@ select
   coalesce(counted.running, 0) as running,
   coalesce(counted.dead, 0) as dead,
   counted.oldest_due_seconds,
-  coalesce(counted.rate, 0) as rate,
+  coalesce(counted.rate, speed.rate, 0)::float8 as rate,
   p.max_concurrency,
   extract(epoch from p.release_interval)::float8 as release_seconds,
   p.max_size,
@@ -33,7 +33,7 @@ select
   extract(epoch from u.ageing)::float8 as ageing_seconds,
   (select (q.gauges ->> 'is_exact')::boolean from queue as q) as is_exact
 from (
-  select g.name from counted as g
+  select g.name collate "C" as name from counted as g
   union
   select o.name from {schema}.channels as o where o.is_policy or o.is_paused
   union
@@ -46,4 +46,11 @@ left join {schema}.channel_upkeep as u on u.name = listed.name
 left join lateral {schema}.family_of(listed.name) as f on not coalesce(c.is_policy, false)
 left join {schema}.channels as p
   on p.name = case when c.is_policy then c.name else f.family collate "C" end
+left join (
+  select r.channel, sum(r.done_per_second) as rate
+  from {schema}.channel_rates as r
+  where r.reported_at > clock_timestamp() - interval '15 seconds'
+  group by r.channel
+) as speed on speed.channel = listed.name
+where %(name)s::text is null or listed.name = %(name)s
 order by 1

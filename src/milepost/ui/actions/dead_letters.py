@@ -33,9 +33,10 @@ def drop_matching(conn: Connection, schema: str, fields: Fields) -> str:
 
 
 def _matching(conn: Connection, schema: str, fields: Fields) -> list[int]:
-    """Those of a processor or pipeline, and of a key; all, without either."""
+    """Those of a processor or pipeline, of a key, with a search; all, without any of them."""
     processor, key = optional_text(fields, "processor"), fields.get("key") or None
-    found = dead_letters.list_dead_letters(conn, schema, processor, AT_MOST, key)
+    search = optional_text(fields, "search")
+    found = dead_letters.list_dead_letters(conn, schema, processor, AT_MOST, key, search=search)
     return [letter.id for letter in found]
 
 
@@ -63,7 +64,8 @@ ACTIONS = [
         "drop-dead-letters",
         "Drop all that match",
         drop_matching,
-        confirm="Drop all dead letters that match the filter (processor: {processor}, key: {key}) "
+        confirm="Drop all dead letters that match the filter (processor: {processor}, key: {key}, "
+        "search: {search}) "
         "for good? " + _BEHIND,
         subject_field="processor",
     ),

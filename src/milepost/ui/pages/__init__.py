@@ -16,6 +16,7 @@ SECTIONS = {
     "/": "Overview",
     "/log": "Log",
     "/processors": "Processors",
+    "/dead-letters": "Dead letters",
     "/pipelines": "Pipelines",
     "/queue": "Queue",
     "/schedules": "Schedules",

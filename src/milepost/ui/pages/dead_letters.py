@@ -11,7 +11,7 @@ from milepost.ui.reading import as_id, given, permitted
 if TYPE_CHECKING:
     from milepost.processors.set_aside.dead_letters import DeadLetter
 
-SECTION = "/processors"
+SECTION = "/dead-letters"
 SHOWN = 100
 
 
@@ -22,11 +22,13 @@ def listing(view: View) -> Page:
 
 def letters_part(view: View, processor: str | None, *, is_page: bool = False) -> Part:
     """The letters of a processor or pipeline, or of all, of the key that the query names."""
-    key = given(view, "key")
+    key, search = given(view, "key"), given(view, "search")
     found = permitted(
         view,
-        ("dead letters", processor, key),
-        lambda conn, schema: list_dead_letters(conn, schema, processor, SHOWN + 1, key),
+        ("dead letters", processor, key, search),
+        lambda conn, schema: list_dead_letters(
+            conn, schema, processor, SHOWN + 1, key, search=search
+        ),
     )
     context = {
         "letters": None if found is None else found[:SHOWN],
@@ -34,6 +36,7 @@ def letters_part(view: View, processor: str | None, *, is_page: bool = False) ->
         "shown": SHOWN,
         "processor": processor,
         "key": key,
+        "search": search,
         "is_page": is_page,
     }
     return Part("dead-letters", "dead_letters/list.html", context)

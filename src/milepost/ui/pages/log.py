@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from milepost.errors import InvalidPosition
 from milepost.records import Position
-from milepost.ui import log_reads
+from milepost.ui import log_reads, snapshot
 from milepost.ui.log_drawing import draw_log
 from milepost.ui.log_reads import TailFilter
 from milepost.ui.page import NotFound, Page, PageRoutes, Part, View
+
+if TYPE_CHECKING:
+    from milepost.log.diagnosis import Holder
 
 LONGEST_SHOWN = 200_000  # characters of a payload
 
 
 def tail(view: View) -> Page:
     wanted = TailFilter(*(view.query.get(name) or None for name in ("topic", "type", "key")))
-    edges = view.board.look("log-edges", log_reads.read_edges)
+    edges = edges_of(view)
     messages = view.board.look(("log-tail", wanted), partial(log_reads.read_tail, wanted=wanted))
     return Page(
         "Log",
@@ -36,6 +40,16 @@ def tail(view: View) -> Page:
         ],
         "/log",
     )
+
+
+def edges_of(view: View) -> log_reads.Edges:
+    found = snapshot.take(view.board)
+    is_held = found.log is not None and found.log.holders > 0
+    return log_reads.edges_of(found, holders(view) if is_held else [])
+
+
+def holders(view: View) -> list[Holder]:
+    return view.board.look("holders", log_reads.read_holders)
 
 
 def message(view: View) -> Page:

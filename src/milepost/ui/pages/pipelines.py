@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from milepost.log import horizon
-from milepost.ui import charts, snapshot
+from milepost.ui import charts, snapshot, trends
 from milepost.ui.page import NotFound, Page, PageRoutes, Part, View
 from milepost.ui.pages.dead_letters import letters_part
 from milepost.words import duration
@@ -14,9 +13,8 @@ from milepost.words import duration
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from markupsafe import Markup
-
     from milepost.pipeline.admin import PipelineStatus
+    from milepost.ui.trends import Trend
 
 SECTION = "/pipelines"
 BATCHES = 30  # bars of the chart
@@ -62,8 +60,8 @@ def _shown(versions: Sequence[PipelineStatus]) -> PipelineStatus:
 
 def _row(view: View, versions: Sequence[PipelineStatus]) -> dict[str, Any]:
     status = _shown(versions)
-    values = view.history.seconds(snapshot.series("pipeline", status.name, "lag"))
-    line = charts.sparkline(values, "Lag in messages, the last five minutes")
+    series = snapshot.series("pipeline", status.name, "lag")
+    line = trends.line(view.history, series, "Messages behind")
     is_rebuilding = any(each.state == "rebuilding" for each in versions)
     return {
         "status": status,
@@ -80,11 +78,8 @@ def _page(status: PipelineStatus) -> str | None:
     return page if page and is_running and page.startswith(("http://", "https://")) else None
 
 
-def _lag(view: View, name: str) -> Markup:
-    series = snapshot.series("pipeline", name, "lag")
-    kept = charts.thinned(view.history.seconds(series, 600), 120)
-    labels = [f"{(len(kept) - number) * 5} s ago" for number in range(len(kept))]
-    return charts.area(kept, "Lag in messages, the last ten minutes", labels=labels)
+def _lag(view: View, name: str) -> Trend:
+    return trends.trend(view, snapshot.series("pipeline", name, "lag"), "Messages behind")
 
 
 def _batches(view: View, status: PipelineStatus) -> dict[str, Any]:
@@ -111,12 +106,13 @@ def _batches(view: View, status: PipelineStatus) -> dict[str, Any]:
 
 
 def _ms(value: float) -> str:
-    return f"{value:,.0f}"
+    return f"{value:,.0f} ms"
 
 
 def _rebuild(view: View, status: PipelineStatus) -> dict[str, Any]:
     """Progress by positions, as the command shows it."""
-    end = view.board.look("horizon", horizon).position.position
+    log = snapshot.take(view.board).log
+    end = log.horizon.position if log is not None and log.horizon is not None else 0
     done = min(status.position or 0, end)
     share = done / end if end else 1.0
     words = f"{share:.0%} of the log is filled in"

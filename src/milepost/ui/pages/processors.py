@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from milepost.checkpoints import CheckpointKey
 from milepost.processors.admin import list_instances
 from milepost.processors.segments.operations import list_segments
-from milepost.ui import charts, snapshot
+from milepost.ui import charts, snapshot, trends
 from milepost.ui.page import NotFound, Page, PageRoutes, Part, View
 from milepost.ui.pages.dead_letters import letters_part
 from milepost.ui.reading import given_id
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
     from milepost.processors.admin import InstanceStatus, ProcessorStatus
     from milepost.processors.segments.operations import SegmentStatus
+    from milepost.ui.trends import Trend
 
 SECTION = "/processors"
-COUNT_UP_TO = 10_000  # of a segment's lag
+COUNT_UP_TO = 2_000  # messages that are looked at for the lag of segments
 _BAR_WIDTH = 180
 
 
@@ -36,7 +37,7 @@ def one(view: View) -> Page:
     parts = [
         Part("state", "processors/state.html", context),
         Part("segments", "processors/segments.html", _segments(view, key, status)),
-        letters_part(view, status.name),
+        *([letters_part(view, status.name)] if status.dead_letters else []),
         Part(
             "operate",
             "processors/operate.html",
@@ -60,15 +61,11 @@ def _title(status: ProcessorStatus) -> str:
 
 
 def _lag_line(view: View, name: str) -> Markup:
-    values = view.history.seconds(snapshot.series("processor", name, "lag"))
-    return charts.sparkline(values, "Lag in messages, the last five minutes")
+    return trends.line(view.history, snapshot.series("processor", name, "lag"), "Messages behind")
 
 
-def _lag_chart(view: View, name: str) -> Markup:
-    values = view.history.seconds(snapshot.series("processor", name, "lag"), 600)
-    kept = charts.thinned(values, 120)
-    labels = [f"{(len(kept) - number) * 5} s ago" for number in range(len(kept))]
-    return charts.area(kept, "Lag in messages, the last ten minutes", labels=labels)
+def _lag_chart(view: View, name: str) -> Trend:
+    return trends.trend(view, snapshot.series("processor", name, "lag"), "Messages behind")
 
 
 def _segments(view: View, key: CheckpointKey, status: ProcessorStatus) -> dict[str, Any]:
@@ -86,7 +83,6 @@ def _segments(view: View, key: CheckpointKey, status: ProcessorStatus) -> dict[s
         "whole": _keys_bar(segments, instances),
         "behind": any(segment.lag_messages for segment in segments),
         "segments": [{"of": each, "bar": bar} for each, bar in _lag_bars(segments)],
-        "is_counted_up_to": COUNT_UP_TO,
     }
 
 

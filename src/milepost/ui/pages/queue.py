@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from milepost.queue import admin
-from milepost.ui import charts, snapshot
+from milepost.ui import snapshot, trends
 from milepost.ui.page import NotFound, Page, PageRoutes, Part, View
+from milepost.ui.pages.overview import channel_state
 from milepost.ui.reading import as_id, given, given_id, permitted
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
     from milepost.db import Connection
+    from milepost.observe import QueueGauges
     from milepost.queue.admin import ChannelStatus, JobStatus, Status
+    from milepost.ui.trends import Trend
 
 SECTION = "/queue"
 SHOWN = 50
@@ -32,23 +34,31 @@ STATUSES: tuple[Status, ...] = (
 
 
 def listing(view: View) -> Page:
-    summary = view.board.look("queue", partial(admin.summary, max_counted=None))
+    gauges = snapshot.take(view.board).queue
     found = snapshot.channels(view.board)
-    rows = [{"status": each, "depth": _depth_line(view, each.name)} for each in found]
+    rows = [
+        {"status": each, "depth": _depth_line(view, each.name), "state": _state(each)}
+        for each in found
+    ]
     parts = [
-        Part("summary", "queue/summary.html", {"summary": summary}),
-        Part("channels", "queue/channels.html", {"rows": rows}),
+        Part("summary", "queue/summary.html", {"summary": gauges}),
+        Part("channels", "queue/channels.html", {"rows": rows, "more": _others(gauges)}),
     ]
     return Page("Queue", parts, SECTION)
+
+
+def _others(gauges: QueueGauges | None) -> int:
+    """Channels that are not listed: they have fewer jobs than those that are."""
+    return 0 if gauges is None else max(gauges.channel_count - snapshot.LISTED_CHANNELS, 0)
 
 
 def channel(view: View) -> Page:
     name = view.path["channel"]
     if "\0" in name:
         raise NotFound("No channel has such a name.")
-    found = {each.name: each for each in snapshot.channels(view.board)}
-    status = found.get(name)
-    context = {"name": name, "status": status, **_charts(view, name)}
+    status = snapshot.channel(view.board, name)
+    state = None if status is None else _state(status)
+    context = {"name": name, "status": status, "state": state, **_charts(view, name)}
     parts = [
         Part("channel", "queue/channel.html", context),
         Part("limits", "queue/limits.html", {"name": name, "values": _limits(status)}),
@@ -121,22 +131,20 @@ def _found(view: View) -> JobStatus:
     return found[0]
 
 
+def _state(status: ChannelStatus) -> str:
+    return channel_state(status.ready, status.running, is_paused=status.is_paused)
+
+
 def _depth_line(view: View, name: str) -> Markup:
-    values = view.history.seconds(snapshot.series("channel", name, "depth"))
-    return charts.sparkline(values, "Ready and running, the last five minutes")
+    return trends.line(view.history, snapshot.series("channel", name, "depth"), "Ready and running")
 
 
-def _charts(view: View, name: str) -> dict[str, Markup]:
+def _charts(view: View, name: str) -> dict[str, Trend]:
+    depth, rate = (snapshot.series("channel", name, what) for what in ("depth", "rate"))
     return {
-        "depth": _chart(view, snapshot.series("channel", name, "depth"), "Ready and running jobs"),
-        "rate": _chart(view, snapshot.series("channel", name, "rate"), "Jobs a second"),
+        "depth": trends.trend(view, depth, "Ready and running jobs"),
+        "rate": trends.trend(view, rate, "Jobs a second"),
     }
-
-
-def _chart(view: View, series: str, title: str) -> Markup:
-    kept = charts.thinned(view.history.seconds(series, 600), 120)
-    labels = [f"{(len(kept) - number) * 5} s ago" for number in range(len(kept))]
-    return charts.area(kept, f"{title}, the last ten minutes", labels=labels)
 
 
 def _limits(status: ChannelStatus | None) -> Mapping[str, Any]:

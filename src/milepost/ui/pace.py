@@ -1,0 +1,77 @@
+"""At most five queries a second, for pages, charts and the checks of the doctor together."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Event, Lock
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from milepost import sql
+
+if TYPE_CHECKING:
+    from milepost.db import Connection
+
+QUERIES_A_SECOND = 5
+KEPT_FOR_PAGES = 1  # which those who are in no hurry leave
+
+
+@dataclass(slots=True)
+class Pace:
+    """The queries of the last second."""
+
+    clock: Callable[[], float] = time.monotonic
+    rest: Callable[[float], object] | None = None  # None: wait, or until the end
+    _begun: deque[float] = field(default_factory=deque, init=False)
+    _end: Event = field(default_factory=Event, init=False)
+    _lock: Lock = field(default_factory=Lock, init=False)  # guards _begun
+
+    @property
+    def has_room(self) -> bool:
+        with self._lock:
+            return self._wait_seconds(QUERIES_A_SECOND) == 0.0
+
+    def take_turn(self, *, is_patient: bool = False) -> None:
+        """Wait until a query is allowed, and count it."""
+        at_most = QUERIES_A_SECOND - KEPT_FOR_PAGES if is_patient else QUERIES_A_SECOND
+        rest = self.rest or self._end.wait
+        while (wait_seconds := self._try(at_most)) > 0 and not self._end.is_set():
+            rest(wait_seconds)
+
+    def end(self) -> None:
+        """Nobody waits any more: what runs, ends soon."""
+        self._end.set()
+
+    def keep(self, conn: Connection, *, is_patient: bool = False) -> Connection:
+        """Let each query of a connection take its turn. Not what only sets a time limit."""
+        limits = sql.query("time_limits")
+
+        class Paced(psycopg.Cursor[Any]):
+            def execute(self_, query: Any, *args: Any, **options: Any) -> Paced:  # noqa: N805
+                if query != limits:
+                    self.take_turn(is_patient=is_patient)
+                super().execute(query, *args, **options)
+                return self_
+
+        conn.cursor_factory = Paced
+        return conn
+
+    def _try(self, at_most: int) -> float:
+        with self._lock:
+            wait_seconds = self._wait_seconds(at_most)
+            if wait_seconds == 0:
+                self._begun.append(self.clock())
+            return wait_seconds
+
+    def _wait_seconds(self, at_most: int) -> float:
+        """Until there are fewer than that within the last second."""
+        now = self.clock()
+        while self._begun and now - self._begun[0] >= 1.0:
+            self._begun.popleft()
+        if len(self._begun) < at_most:
+            return 0.0
+        return max(1.0 - (now - self._begun[-at_most]), 0.001)
