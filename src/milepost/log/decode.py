@@ -13,19 +13,20 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+from uuid import UUID
 
 import orjson
 import psycopg
 from psycopg.adapt import AdaptersMap, Loader, Transformer
 from psycopg.pq import Format
-from psycopg.rows import tuple_row
 from psycopg.types.datetime import TimestamptzBinaryLoader
 
+from milepost.db import plain, plain_async
 from milepost.errors import UnreadableMessage
 from milepost.records import Position, RawMessage, RecordedMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from psycopg import BaseConnection
     from psycopg.abc import Buffer
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # For JSON, its nesting, and a time.
 UNDECODABLE = (ValueError, RecursionError, psycopg.DataError)
-_TRANSACTION_ID, _POSITION = 6, 7  # the columns of `recorded_message`
+_ID, _TRANSACTION_ID, _POSITION = 5, 6, 7  # the columns of `recorded_message`
 _UNKNOWN_TIME = datetime.min.replace(tzinfo=UTC)
 _YEARS_400 = timedelta(days=146_097) // timedelta(microseconds=1)
 _INFINITIES = {2**63 - 1: "infinity", -(2**63): "-infinity"}
@@ -45,7 +46,7 @@ _INFINITIES = {2**63 - 1: "infinity", -(2**63): "-infinity"}
 
 def fetch_rows(conn: Connection, statement: Statement) -> ResultRows:
     """What a query with the columns of `recorded_message` finds, not decoded yet."""
-    with conn.cursor(binary=True, row_factory=tuple_row) as cursor:
+    with plain(conn, binary=True) as cursor:
         cursor.execute(*statement)
         with suppress(IndexError):  # there are no rows
             cursor.scroll(0)  # in a pipeline, this waits for the result
@@ -59,7 +60,7 @@ def fetch_messages(conn: Connection, statement: Statement) -> list[RecordedMessa
 async def fetch_messages_async(
     conn: AsyncConnection, statement: Statement
 ) -> list[RecordedMessage]:
-    async with conn.cursor(binary=True, row_factory=tuple_row) as cursor:
+    async with plain_async(conn, binary=True) as cursor:
         await cursor.execute(*statement)
         with suppress(IndexError):
             await cursor.scroll(0)
@@ -190,6 +191,11 @@ def careful_message(*row: Any) -> RecordedMessage:
         return replace(raw, reason="its JSON is nested deeper than Python can read")
     except ValueError as error:
         return replace(raw, reason=f"its JSON: {error}")
+
+
+def from_text(rows: Iterable[Sequence[Any]]) -> list[RecordedMessage]:
+    """Of a driver other than psycopg 3: with JSON and the id as text."""
+    return [careful_message(*row[:_ID], UUID(row[_ID]), *row[_ID + 1 :]) for row in rows]
 
 
 def raw_message(*row: Any) -> RawMessage:
