@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 from sqlmodel.ext.asyncio.session import AsyncSession as SQLModelAsyncSession
 
-from milepost import Message, Milepost, Position, RecordedMessage, Retry
+from milepost import Job, Message, Milepost, Position, RecordedMessage, Retry
 from milepost.db import Connection
 from milepost.errors import HandlerFailed
 from milepost.processors.set_aside.dead_letters import list_dead_letters, request_retry
@@ -258,3 +258,45 @@ def test_a_session_that_was_kept_reaches_nothing_later(
     bill.run(until="caught_up")
     with pytest.raises(ResourceClosedError):
         kept[0].get(Total, "key-1")
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_handler_appends_and_puts_through_its_session(
+    mp: Milepost, conn: Connection, put: Put, is_async: bool
+) -> None:
+    """In the same transaction: of the failed attempts nothing is left, also not of a savepoint."""
+    attempts: list[int] = []
+
+    def bill(message: RecordedMessage, session: Session) -> None:
+        attempts.append(1)
+        note(session, message)
+        mp.append(session, Message("Billed", message.data, topic="bills"))
+        mp.append(session, *(Message("Many", n, topic="bills") for n in range(3)))
+        mp.put(session, Job("mails", message.data))
+        with session.begin_nested() as undone:
+            mp.append(session, Message("Undone", None, topic="bills"))
+            undone.rollback()
+        if len(attempts) < 3:
+            raise TimeoutError("after all of it")
+
+    async def bill_async(message: RecordedMessage, session: AsyncSession) -> None:
+        attempts.append(1)
+        note(session, message)
+        await mp.append(session, Message("Billed", message.data, topic="bills"))
+        await mp.append(session, *(Message("Many", n, topic="bills") for n in range(3)))
+        await mp.put(session, Job("mails", message.data))
+        async with session.begin_nested() as undone:
+            await mp.append(session, Message("Undone", None, topic="bills"))
+            await undone.rollback()
+        if len(attempts) < 3:
+            raise TimeoutError("after all of it")
+
+    several = Retry(limit=3, first_seconds=0.001)
+    options = mp.processor(
+        "billing", topics=["default"], session=SessionLocal, handle="message", retry=several
+    )
+    put(1)
+    options(bill_async if is_async else bill).run(until="caught_up")
+    assert values(conn) == [1]
+    assert [message.type for message in mp.read(topics=["bills"])] == ["Billed", *["Many"] * 3]
+    assert conn.execute("select channel from milepost.jobs").fetchall() == [("mails",)]
