@@ -20,6 +20,7 @@ from milepost.archive import (
     remove_old,
     set_policy,
 )
+from milepost.drivers import engine as engines
 from milepost.embedded import EmbeddedServer
 from milepost.environment import refuse_embedded
 from milepost.errors import ReservedName, UnknownPipeline, UnknownProcessor
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
     from milepost.archive import Removal
     from milepost.db import Connection
-    from milepost.drivers import AnyAsyncConnection, AnyConnection
+    from milepost.drivers import AnyAsyncConnection, AnyConnection, AnyEngine
     from milepost.graph import Graph
     from milepost.handlers import Handler
     from milepost.log.diagnosis import Diagnosis
@@ -68,17 +69,28 @@ H = TypeVar("H", bound="Handler")
 G = TypeVar("G", bound="Callable[[], Any]")
 
 
+def _named(url: str | None, engine: AnyEngine | None) -> str | None:
+    if url is not None:
+        return url
+    return db.environment_url(os.environ) if engine is None else engines.url_of(engine)
+
+
 class Milepost:
     """A log and what works on it, in one schema of one database.
 
-    The database is `url`, else MILEPOST_URL, else what the PG* variables say, else the embedded
-    server, which is started if need be, unless MILEPOST_EMBEDDED=off forbids it.
+    The database is `url`, else that of `engine`, else MILEPOST_URL, else what the PG* variables
+    say, else the embedded server, which is started if need be, unless MILEPOST_EMBEDDED=off forbids
+    it.
+
+    `engine`: an Engine or AsyncEngine of SQLAlchemy. With an Engine of psycopg 3, `connect` and the
+    short calls use its pool. What runs for long has connections of its own.
     """
 
     def __init__(
         self,
         url: str | None = None,
         *,
+        engine: AnyEngine | None = None,
         schema: str = sql.DEFAULT_SCHEMA,
         directory: Path = DEFAULT_DIRECTORY,
         max_payload_bytes: int = DEFAULT_MAX_PAYLOAD_BYTES,
@@ -87,13 +99,14 @@ class Milepost:
     ) -> None:
         self.schema = sql.check_schema_name(schema)
         self.max_payload_bytes = max_payload_bytes
-        named = db.environment_url(os.environ) if url is None else url
+        named = _named(url, engine)
         if named is None:
             refuse_embedded(os.environ)
         self._url = EmbeddedServer(directory).start() if named is None else named
         self._runtime = Runtime(self._url, self.schema, max_connections, timing or Timing())
         # Where its data are, if nobody named a database.
         self.embedded_directory = directory.resolve() if named is None else None
+        self._pool = engine if engine is not None and engines.lends(engine) else None
         self._is_checked = False
         self._subscriptions = log.Subscriptions(self.schema, max_payload_bytes)
         self._processors: dict[str, Processor] = {}
@@ -102,9 +115,16 @@ class Milepost:
 
     @contextmanager
     def connect(self) -> Iterator[Connection]:
-        """A connection in autocommit mode, closed at the end; `conn.transaction()` opens a
-        transaction. The first one finds out whether the schema fits this code."""
-        with db.connect(self._url) as conn, db.acting(conn):
+        """A connection in autocommit mode, closed at the end, or given back to the engine's pool;
+        `conn.transaction()` opens a transaction. The first one finds out whether the schema fits
+        this code."""
+        opened = db.connect(self._url) if self._pool is None else engines.lent(self._pool)
+        with self._checked(opened) as conn:
+            yield conn
+
+    @contextmanager
+    def _checked(self, opened: AbstractContextManager[Connection]) -> Iterator[Connection]:
+        with opened as conn, db.acting(conn):
             if not self._is_checked:
                 db.check_schema(conn, self.schema)
                 self._is_checked = True
@@ -164,7 +184,7 @@ class Milepost:
     ) -> Iterator[log.Reader]:
         """A reader on a connection of its own, for reading batch by batch."""
         selection = log.Selection(topics, types, segment)
-        with db.acting(self._url, "read"), self.connect() as conn:
+        with db.acting(self._url, "read"), self._checked(db.connect(self._url)) as conn:
             after = log.start_position(conn, start, self.schema)
             yield log.Reader(conn, after, selection, batch_size, self.schema)
 
@@ -501,7 +521,7 @@ class Milepost:
         from milepost.pipeline.start_spark import spark_session
 
         session = spark_session(master=spark.master, config=spark.config)
-        with self.connect() as conn:
+        with self._checked(db.connect(self._url)) as conn:
             return compact_with_spark(
                 session, conn, self._url, self.schema, target_messages=target_messages
             )
