@@ -215,6 +215,7 @@ class Milepost:
         the transaction that also moves the checkpoint; AsyncConnection for `async def`. At
         least once: `handler(messages)`. With `handle="message"`, one message at a time. A
         handler that names `segment`, or `trigger` if it is Checkpointing, is given it.
+        With `session=SessionLocal`, `tx` is a Session of SQLAlchemy in that transaction.
 
         Handlers by type: `billing = mp.processor("billing")`, then `@billing.on("OrderPlaced")`.
         """
@@ -267,8 +268,8 @@ class Milepost:
 
         `handler(job)`: returning completes the job, raising tries it again later; see `Defer`
         and `Cancel`. `handler(job, tx)`: `tx` is a psycopg connection in the transaction that
-        also completes the job. With `handle="batch"` it is given a list of jobs. Other parameters
-        are resources of that name.
+        also completes the job, or a Session of SQLAlchemy with `session=SessionLocal`. With
+        `handle="batch"` it is given a list of jobs. Other parameters are resources of that name.
         """
         return self._queue.worker(channel, options)
 

@@ -14,6 +14,7 @@ import psycopg
 from milepost.records import TakenJob
 
 CONNECTIONS = (psycopg.Connection, psycopg.AsyncConnection)
+SESSIONS = ("Session", "AsyncSession")
 
 
 def is_unknown(annotation: Any) -> bool:
@@ -22,7 +23,18 @@ def is_unknown(annotation: Any) -> bool:
 
 
 def is_connection(function: Callable[..., Any], annotation: Any) -> bool:
-    return _is_any_of(function, annotation, CONNECTIONS)
+    """Of psycopg, or what a handler is given instead of it."""
+    return _is_any_of(function, annotation, CONNECTIONS) or is_session(function, annotation)
+
+
+def is_session(function: Callable[..., Any], annotation: Any) -> bool:
+    """Of SQLAlchemy, which is not imported for this."""
+    return any(
+        each.__name__ in SESSIONS and each.__module__.startswith("sqlalchemy.")
+        for part in _parts(evaluated(function, annotation))
+        if isinstance(part, type)
+        for each in part.__mro__
+    )
 
 
 def is_job(function: Callable[..., Any], annotation: Any) -> bool:

@@ -1,8 +1,9 @@
 """How jobs become calls of a handler: which parameters it has, and what each of them is given.
 
 A handler is given its job (or list of jobs) first. `tx`, or a parameter that is annotated as a
-psycopg connection, is the transaction. Every other parameter is a resource of that name, or keeps
-its default. All of this is decided once, so that a call of a plain handler costs nothing more.
+psycopg connection or a Session of SQLAlchemy, is the transaction; so is `session`, where the worker
+has `session=`. Every other parameter is a resource of that name, or keeps its default. All of this
+is decided once, so that a call of a plain handler costs nothing more.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from inspect import Parameter
 from typing import TYPE_CHECKING, Any, Final
 
 from milepost.handlers import Handler, is_async, refuse_class
-from milepost.queue.handlers.annotations import is_connection, is_unknown
+from milepost.queue.handlers.annotations import is_connection, is_session, is_unknown
 
 if TYPE_CHECKING:
     from milepost.queue.outcome import RetryPolicy
@@ -84,6 +85,7 @@ class HandlerCalls(Calls):
     """All jobs are given to one handler. Refuses one that could not be given a job."""
 
     handler: Handler
+    has_session: bool = False  # a parameter named `session` is the transaction
 
     def __post_init__(self) -> None:
         refuse_class(self.handler)
@@ -93,6 +95,14 @@ class HandlerCalls(Calls):
                 f"{named(self.handler)} cannot be given its job: a handler has the job as its "
                 "first parameter, as in def send(job)."
             )
+        if not self.has_session and any(
+            is_session(self.handler, p.annotation) for p in parameters[1:]
+        ):
+            raise TypeError(
+                f"{named(self.handler)} takes a Session of SQLAlchemy, and its worker has no "
+                "session=. Say what makes Sessions, as in @mp.worker('emails', "
+                "session=SessionLocal)."
+            )
 
     @property
     def is_async(self) -> bool:
@@ -101,7 +111,8 @@ class HandlerCalls(Calls):
     def resolved(self, offered: Collection[str]) -> ResolvedHandler:
         first, *rest = parameters_of(self.handler)
         own = [p for p in rest if p.kind not in _COLLECTING]
-        tx = transaction_of(self.handler, rest, offered)
+        names = ("tx", "session") if self.has_session else ("tx",)
+        tx = transaction_of(self.handler, rest, offered, names)
         others = [p for p in own if p.name != tx]
         # A decorator without functools.wraps hides the parameters: it is given both.
         is_hidden = tx is None and Parameter.VAR_POSITIONAL in {p.kind for p in (first, *rest[:1])}
@@ -154,12 +165,17 @@ def parameters_of(handler: Handler) -> list[Parameter]:
     return [parameter for parameter in found if parameter.name not in fixed]
 
 
-def transaction_of(handler: Handler, rest: list[Parameter], offered: Collection[str]) -> str | None:
+def transaction_of(
+    handler: Handler,
+    rest: list[Parameter],
+    offered: Collection[str],
+    names: tuple[str, ...] = ("tx",),
+) -> str | None:
     """The parameter that is the transaction: by its name or its annotation; else the second one, if
     it is required and nothing says that it is something else."""
     own = [p for p in rest if p.kind not in _COLLECTING and p.name not in offered]
     for parameter in own:
-        if is_transaction(handler, parameter):
+        if parameter.name in names or is_transaction(handler, parameter):
             return parameter.name
     if not rest or rest[0] not in own:
         return None
