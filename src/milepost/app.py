@@ -71,12 +71,13 @@ class Milepost:
     """A log and what works on it, in one schema of one database.
 
     The database is `url`, else MILEPOST_URL, else what the PG* variables say, else the embedded
-    server, which is started if need be, unless MILEPOST_EMBEDDED=off forbids it.
+    server, which is started if need be, unless MILEPOST_EMBEDDED=off forbids it. A function as
+    `url` is called whenever a connection is opened.
     """
 
     def __init__(
         self,
-        url: str | None = None,
+        url: db.UrlSource | None = None,
         *,
         schema: str = sql.DEFAULT_SCHEMA,
         directory: Path = DEFAULT_DIRECTORY,
@@ -89,8 +90,8 @@ class Milepost:
         named = db.environment_url(os.environ) if url is None else url
         if named is None:
             refuse_embedded(os.environ)
-        self._url = EmbeddedServer(directory).start() if named is None else named
-        self._runtime = Runtime(self._url, self.schema, max_connections, timing or Timing())
+        source = EmbeddedServer(directory).start() if named is None else named
+        self._runtime = Runtime(source, self.schema, max_connections, timing or Timing())
         # Where its data are, if nobody named a database.
         self.embedded_directory = directory.resolve() if named is None else None
         self._is_checked = False
@@ -98,6 +99,18 @@ class Milepost:
         self._processors: dict[str, Processor] = {}
         self._queue = queue.Registry(self._runtime)
         self._pipelines: dict[str, Pipeline] = {}
+
+    @classmethod
+    def from_django(cls, using: str | None = None) -> Milepost:
+        """On the database of Django's settings: `settings.DATABASES[using]`, by default the alias
+        that `settings.MILEPOST` names. Needs milepost[django]."""
+        from milepost.contrib.django.application import from_django
+
+        return from_django(cls, using)
+
+    @property
+    def _url(self) -> str:
+        return self._runtime.url
 
     @contextmanager
     def connect(self) -> Iterator[Connection]:

@@ -33,12 +33,14 @@ from milepost.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 T = TypeVar("T")
 Connection: TypeAlias = "psycopg.Connection[Any]"
 AsyncConnection: TypeAlias = "psycopg.AsyncConnection[Any]"
 Statement: TypeAlias = "tuple[bytes, dict[str, Any]]"  # a query and its parameters
+# A URL, or what returns it whenever a connection is opened: a framework may rename its database.
+UrlSource: TypeAlias = "str | Callable[[], str]"
 Who: TypeAlias = "Connection | AsyncConnection | str"  # a connection, or the URL of one
 
 _BY_SQLSTATE: dict[str, type[MilepostError]] = {
@@ -203,6 +205,10 @@ def _is_ambiguous(url: str, parts: Mapping[str, Any]) -> bool:
     # The first character of a host may be @: an abstract socket.
     misplaced = str(parts.get("dbname") or "") + str(parts.get("host") or "")[1:]
     return ("://" in url and "@" in misplaced) or any(p and not p.isdigit() for p in ports)
+
+
+def url_of(source: UrlSource) -> str:
+    return source if isinstance(source, str) else source()
 
 
 def environment_url(environ: Mapping[str, str]) -> str | None:
@@ -393,12 +399,13 @@ def applied_number(conn: Connection, schema: str) -> int | None:
 
 
 def plain(conn: Connection) -> psycopg.Cursor[tuple[Any, ...]]:
-    """A cursor with tuple rows, on a connection of the caller that may be set to another kind."""
-    return conn.cursor(row_factory=tuple_row)
+    """A cursor with tuple rows that binds parameters on the server, on a connection of the caller
+    whose own cursors may be of another kind."""
+    return psycopg.Cursor(conn, row_factory=tuple_row)
 
 
 def plain_async(conn: AsyncConnection) -> psycopg.AsyncCursor[tuple[Any, ...]]:
-    return conn.cursor(row_factory=tuple_row)
+    return psycopg.AsyncCursor(conn, row_factory=tuple_row)
 
 
 def one(row: Any) -> Any:

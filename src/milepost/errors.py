@@ -305,6 +305,17 @@ class UnknownPredecessor(MilepostError):
     sqlstate = "MP009"
 
 
+class OutsideAtomic(WithFacts):
+    """`append` or `put` of milepost.contrib.django was called outside of a transaction."""
+
+    call: str
+    using: str
+    template = """{call}() was called outside of transaction.atomic() on the database {using!r}:
+        what it writes would be committed by itself, whatever becomes of your own writes. Nothing
+        was written. Call it inside `with transaction.atomic():`, or say that this is meant:
+        {call}(..., outside_atomic=True)."""
+
+
 class JobTransactionEnded(WithFacts):
     """A worker's handler ended the transaction in which its job would have been completed."""
 

@@ -52,7 +52,7 @@ class Registry:
     results: Results = field(init=False)
 
     def __post_init__(self) -> None:
-        self.results = Results(Lookups(self.runtime.url, self.runtime.schema))
+        self.results = Results(Lookups(self.runtime.source, self.runtime.schema))
 
     def worker(self, channel: str, options: Options) -> Callable[[Handler], Worker]:
         settled = WorkerOptions(channel, **options)  # refused here, not at the handler
