@@ -316,6 +316,17 @@ class OutsideAtomic(WithFacts):
         {call}(..., outside_atomic=True)."""
 
 
+class SessionCallRefused(WithFacts):
+    """A handler called what would end or change the transaction of its Session."""
+
+    call: str
+    template = """{call} was called on the Session of a handler, or happened after a failed flush.
+        The Session works in the transaction that also stores the checkpoint or completes the job:
+        Milepost flushes it and commits when the handler returns, and rolls back when it raises.
+        Nothing of this transaction was committed. Remove the call; raise to undo everything, and
+        use session.begin_nested() for what may fail alone."""
+
+
 class JobTransactionEnded(WithFacts):
     """A worker's handler ended the transaction in which its job would have been completed."""
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
+from milepost.binding import binding_of
 from milepost.checkpoints import CheckpointKey
 from milepost.feeds import check_feeds
 from milepost.handlers import Handler, is_async
@@ -17,6 +19,7 @@ from milepost.processors.self_checkpointing.api import Checkpointing, Mode
 from milepost.retry import Retry
 
 if TYPE_CHECKING:
+    from milepost.binding import Binding
     from milepost.db import Connection
     from milepost.records import Position
 
@@ -78,6 +81,7 @@ class Options(TypedDict, total=False):
     max_parked: int
     engine: Engine
     feeds: Sequence[str]
+    session: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,7 @@ class ProcessorOptions:
     max_parked: int = 1000
     engine: Engine = "process"
     feeds: Sequence[str] = ()  # what handlers append and put; for the graph
+    session: Any = None  # makes what handlers are given instead of the connection; then a Binding
 
     def __post_init__(self) -> None:
         if not 0 < len(self.name) <= 255:
@@ -118,6 +123,8 @@ class ProcessorOptions:
                 raise ValueError(f"{option} is {value!r}: expected one of {choices}.")
         if not isinstance(self.retry, Retry):
             raise TypeError(f"retry is {self.retry!r}: expected a Retry, as in Retry(limit=3).")
+        if self.session is not None:
+            object.__setattr__(self, "session", binding_of(self.session))
         self._check_numbers()
         Selection(self.topics, self.types)  # refuses what it cannot mean
         check_feeds(self.feeds)
@@ -164,6 +171,17 @@ class ProcessorOptions:
             yield (
                 "engine='spark' runs exactly-once handlers, one task for each segment. Set "
                 "segments=N, and leave delivery at 'exactly_once'."
+            )
+        if self.session is not None and not is_exactly_once:
+            yield (
+                "session= is for the transaction of exactly-once handlers, and with "
+                "delivery='at_least_once' there is none. Leave delivery at 'exactly_once', or let "
+                "the handler open a Session of its own."
+            )
+        if self.session is not None and self.engine == "spark":
+            yield (
+                "session= is for handlers that run in this process. Leave engine at 'process', or "
+                "use the psycopg connection that handlers on Spark are given as tx."
             )
         if self.engine == "spark" and self.concurrency is not None:
             yield (
@@ -213,7 +231,16 @@ class Definition:
         those it was started with."""
         name, delivery = self.options.name, self.options.delivery
         added = (
-            replace(handling(name, delivery, each, skip_on_replay=skip_on_replay), types=handled)
+            replace(
+                handling(
+                    name,
+                    delivery,
+                    each,
+                    skip_on_replay=skip_on_replay,
+                    binding=self.options.session,
+                ),
+                types=handled,
+            )
             for each, handled in routes(handler, types)
         )
         handlers = (*self.handlers, *added)
@@ -249,6 +276,8 @@ class Definition:
                 f"Processor {self.options.name!r}: a reset handler is a plain function, "
                 "`def empty(tx, to)`: a reset runs in a synchronous transaction."
             )
+        if (binding := self.options.session) is not None:
+            handler = partial(_reset_bound, binding, handler)
         return replace(self, reset_handlers=(*self.reset_handlers, handler))
 
     @property
@@ -298,6 +327,14 @@ class Definition:
     def is_tx_async(self) -> bool:
         """Of which colour the connection is that the ordinary handlers share."""
         return any(each.is_async for each in self.ordinary)
+
+
+def _reset_bound(
+    binding: Binding, handler: Callable[..., Any], tx: Connection, to: Position
+) -> Any:
+    """A reset handler is given what the handlers are given."""
+    with binding.bound(tx) as session:
+        return handler(session, to)
 
 
 def _types_read(declared: ProcessorOptions, handlers: Sequence[Handling]) -> Sequence[str] | None:

@@ -1,6 +1,7 @@
 """How one of a processor's handlers is called: with what, in which colour, and for which messages.
 
-Beyond the messages, a handler is given what it names: `tx`, `trigger`, `segment`.
+Beyond the messages, a handler is given what it names: `tx`, `trigger`, `segment`; and `session`,
+which is another name for `tx` where `session=` says what that is.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from milepost.records import Segment
 from milepost.telemetry import otel
 
 if TYPE_CHECKING:
-    from milepost.db import AsyncConnection, Connection
+    from milepost.binding import Binding
     from milepost.processors.self_checkpointing.api import Checkpointing, Trigger
     from milepost.records import RecordedMessage
 
@@ -55,7 +56,7 @@ class Handling:
 
     handler: Handler
     is_async: bool
-    names: frozenset[str]  # of `tx`, `trigger`, `segment`
+    names: frozenset[str]  # of `tx`, `session`, `trigger`, `segment`
     is_given_tx_second: bool
     participant: Checkpointing | None
     skip_on_replay: bool
@@ -66,12 +67,17 @@ class Handling:
         self,
         arguments: Arguments,
         supply: Supply,
-        tx: Connection | AsyncConnection | None = None,
+        tx: Any = None,
     ) -> Any:
         """What the handler returns: a coroutine if it is async."""
         named: dict[str, Any] = {}
         if self.names:  # most handlers name nothing, and are called for every message
-            given = {"tx": tx, "trigger": supply.trigger, "segment": supply.segment}
+            given = {
+                "tx": tx,
+                "session": tx,
+                "trigger": supply.trigger,
+                "segment": supply.segment,
+            }
             named = {name: given[name] for name in self.names}
         handler = self.handler
         if otel is not None:
@@ -91,21 +97,30 @@ class Handling:
 
 
 def handling(
-    processor: str, delivery: Delivery, handler: Handler, *, skip_on_replay: bool
+    processor: str,
+    delivery: Delivery,
+    handler: Handler,
+    *,
+    skip_on_replay: bool,
+    binding: Binding | None = None,
 ) -> Handling:
     """Looks at the handler once, and refuses what could not be called later."""
     refuse_class(handler)
     refuse_uncallable(handler)
     participant = participant_of(handler)
     has_tx = delivery == "exactly_once" and participant is None
-    offered = {"segment"} | ({"tx"} if has_tx else set()) | ({"trigger"} if participant else set())
+    transaction = _transaction_names(binding) if has_tx else set()
+    offered = {"segment"} | transaction | ({"trigger"} if participant else set())
     parameters = parameters_of(handler)
     names = frozenset(offered.intersection(parameters.names))
-    second = parameters.second(besides=RESERVED) if has_tx and "tx" not in names else None
+    is_tx_named = not transaction.isdisjoint(names)
+    second = parameters.second(besides=RESERVED) if has_tx and not is_tx_named else None
     if missing := parameters.required - offered - {second}:
         raise _unavailable(processor, handler, sorted(missing))
-    is_given_tx_second = has_tx and "tx" not in names and (second is not None or not names)
+    is_given_tx_second = has_tx and not is_tx_named and (second is not None or not names)
     _refuse_narrow(processor, handler, names, is_given_tx_second=is_given_tx_second)
+    if has_tx and binding is not None:
+        binding.check(is_async=is_async(handler))
     return Handling(
         handler=handler,
         is_async=is_async(handler),
@@ -115,6 +130,10 @@ def handling(
         skip_on_replay=skip_on_replay,
         processor=processor,
     )
+
+
+def _transaction_names(binding: Binding | None) -> set[str]:
+    return {"tx"} if binding is None else {"tx", "session"}
 
 
 def _refuse_narrow(

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 
+from milepost.binding import binding_of
 from milepost.feeds import check_feeds
 from milepost.handlers import Handler
 from milepost.queue.encode import LONGEST_CHANNEL, RESERVED
 from milepost.queue.handlers.around import Hooks
-from milepost.queue.handlers.call import Calls, HandlerCalls
+from milepost.queue.handlers.call import Calls, HandlerCalls, named
 from milepost.queue.handlers.resources import Resources
 from milepost.queue.outcome import DEFAULT_RETRY, Cancel, Defer, RetryPolicy, check_retry
 from milepost.telemetry import otel
@@ -19,6 +20,7 @@ from milepost.telemetry import otel
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack, ExitStack
 
+    from milepost.binding import Binding
     from milepost.queue.handlers.call import Resolved
 
 Handle: TypeAlias = Literal["job", "batch"]
@@ -36,6 +38,7 @@ class Options(TypedDict, total=False):
     poll_seconds: float
     listen: bool
     feeds: Sequence[str]
+    session: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,8 @@ class WorkerOptions:
     other workers may take its jobs. `batch`: how many jobs one take asks for at most; with
     `handle="batch"`, also the most that one call of the handler is given. `timeout`: a handler that
     runs for longer fails with JobTimedOut. Without `listen` it only polls and keeps no session
-    state, as PgBouncer's transaction pooling requires.
+    state, as PgBouncer's transaction pooling requires. `session`: what makes the object that
+    handlers are given as their transaction, instead of a connection; then a Binding.
     """
 
     channel: str
@@ -59,11 +63,14 @@ class WorkerOptions:
     poll_seconds: float = 1.0
     listen: bool = True
     feeds: Sequence[str] = ()  # what handlers append and put; for the graph
+    session: Any = None
 
     def __post_init__(self) -> None:
         check_pattern(self.channel)
         check_retry(self.retry)
         check_feeds(self.feeds)
+        if self.session is not None:
+            object.__setattr__(self, "session", binding_of(self.session))
         if self.concurrency < 1 or self.batch < 1:
             raise ValueError("concurrency and batch are at least 1.")
         # Written so that NaN, which compares with nothing, is refused too.
@@ -90,7 +97,15 @@ class Definition:
     resources: Resources = field(default_factory=Resources)
 
     def __post_init__(self) -> None:
-        _ = self._calls  # refuses what could never be called
+        calls = self._calls  # refuses what could never be called
+        if (session := self.options.session) is not None and not self.is_of_tasks:
+            session.check(is_async=calls.is_async)
+            if not self.is_transactional:
+                raise TypeError(
+                    f"The worker of {self.options.channel!r} has session=, and its handler "
+                    f"{named(self.handler)} takes no transaction: add a parameter, as in "
+                    "def send(job, session)."
+                )
 
     @property
     def is_async(self) -> bool:
@@ -113,6 +128,8 @@ class Definition:
     def check(self) -> None:
         """Refuses a handler that could not be called, before its worker starts."""
         self.resources.check(self.options.channel, self.calls, is_async=self.is_async)
+        if (session := self.options.session) is not None:
+            session.check(is_async=self.is_async)
         self._surrounded(self.handler)
 
     def open(self, stack: ExitStack) -> Handler:
@@ -120,12 +137,19 @@ class Definition:
         stack is closed."""
         calls = self.calls
         resources = self.resources.open(self.options.channel, calls, stack)
-        return self._surrounded(calls.bound(resources))
+        return self._surrounded(self._bound(calls.bound(resources)))
 
     async def open_async(self, stack: AsyncExitStack) -> Handler:
         calls = self.calls
         resources = await self.resources.open_async(self.options.channel, calls, stack)
-        return self._surrounded(calls.bound(resources))
+        return self._surrounded(self._bound(calls.bound(resources)))
+
+    def _bound(self, handler: Handler) -> Handler:
+        """To be called with the connection, and given what `session=` makes of it. What that holds
+        back is written inside the call: it is part of the handler, its time limit and its span."""
+        if (binding := self.options.session) is None:
+            return handler
+        return partial(_call_bound_async if self.is_async else _call_bound, binding, handler)
 
     def _surrounded(self, handler: Handler) -> Handler:
         """With the hooks around it, and the span around all."""
@@ -138,7 +162,24 @@ class Definition:
 
     @property
     def _calls(self) -> Calls:
-        return self.handler if isinstance(self.handler, Calls) else HandlerCalls(self.handler)
+        if isinstance(self.handler, Calls):
+            return self.handler
+        return HandlerCalls(self.handler, has_session=self.options.session is not None)
+
+
+def _call_bound(binding: Binding, handler: Handler, job: Any, conn: Any = None) -> Any:
+    """Without a connection: of a task that takes none, beside others that do."""
+    if conn is None:
+        return handler(job)
+    with binding.bound(conn) as session:
+        return handler(job, session)
+
+
+async def _call_bound_async(binding: Binding, handler: Handler, job: Any, conn: Any = None) -> Any:
+    if conn is None:
+        return await handler(job)
+    async with binding.bound_async(conn) as session:
+        return await handler(job, session)
 
 
 def check_pattern(pattern: str) -> None:

@@ -25,6 +25,7 @@ from psycopg.errors import LockNotAvailable
 from psycopg.rows import tuple_row
 
 from milepost import sql
+from milepost.binding import bound, bound_async
 from milepost.checkpoints import Answer
 from milepost.db import Statement, one, plain, plain_async, translated
 from milepost.errors import TransactionEnded, describe
@@ -91,7 +92,7 @@ def guarding(schema: str) -> Iterator[None]:
 
 
 # The call of a handler, with its transaction; a coroutine if the handler is async.
-HandlerCall: TypeAlias = "Callable[[Connection | AsyncConnection], Any]"
+HandlerCall: TypeAlias = "Callable[[Any], Any]"
 Steps: TypeAlias = "Generator[Statement | HandlerCall, Any, T]"
 
 
@@ -193,8 +194,9 @@ class ExactlyOnce(ExactlyOnceEffects):
         answer = Answer.MISSING
         try:
             with conn.transaction():
-                answer = run(conn, batch.steps(), self.schema)
-                roll_back_unless_stored(answer)
+                with bound(self.definition.options.session, conn) as tx:
+                    answer = run(conn, batch.steps(), self.schema, tx=tx)
+                    roll_back_unless_stored(answer)
                 refuse_broken(conn)
                 with guarding(self.schema):
                     self.lease.reset_session(conn)
@@ -219,8 +221,9 @@ class ExactlyOnceAsync(ExactlyOnceEffects):
             answer = Answer.MISSING
             try:
                 async with conn.transaction():
-                    answer = await run_async(conn, batch.steps(), self.schema)
-                    roll_back_unless_stored(answer)
+                    async with bound_async(self.definition.options.session, conn) as tx:
+                        answer = await run_async(conn, batch.steps(), self.schema, tx)
+                        roll_back_unless_stored(answer)
                     refuse_broken(conn)
                     with guarding(self.schema):
                         await self.lease.reset_session(conn)
@@ -249,25 +252,27 @@ def run(
     steps: Steps[T],
     schema: str,
     context: Callable[[str], AbstractContextManager[None]] = guarding,
+    *,
+    tx: Any = None,
 ) -> T:
-    """Statements run in the context."""
+    """Statements run in the context. Handlers are given `tx`."""
 
     def do(step: Statement | HandlerCall) -> Any:
         if isinstance(step, tuple):
             with context(schema):
                 return conn.execute(*step).fetchall()
-        refuse_unfinished(step(conn))
+        refuse_unfinished(step(tx))
         return None
 
     return drive(steps, do)
 
 
-async def run_async(conn: AsyncConnection, steps: Steps[T], schema: str) -> T:
+async def run_async(conn: AsyncConnection, steps: Steps[T], schema: str, tx: Any) -> T:
     async def do(step: Statement | HandlerCall) -> Any:
         if isinstance(step, tuple):
             with guarding(schema):
                 return await (await conn.execute(*step)).fetchall()
-        return await step(conn)
+        return await step(tx)
 
     return await drive_async(steps, do)
 

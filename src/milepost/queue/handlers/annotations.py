@@ -14,6 +14,7 @@ import psycopg
 from milepost.records import TakenJob
 
 CONNECTIONS = (psycopg.Connection, psycopg.AsyncConnection)
+SESSIONS = ("Session", "AsyncSession")
 
 
 def is_unknown(annotation: Any) -> bool:
@@ -22,7 +23,19 @@ def is_unknown(annotation: Any) -> bool:
 
 
 def is_connection(function: Callable[..., Any], annotation: Any) -> bool:
-    return _is_any_of(function, annotation, CONNECTIONS)
+    """Of psycopg, or what a handler is given instead of it: a Session of SQLAlchemy."""
+    return _is_any_of(function, annotation, CONNECTIONS) or any(
+        isinstance(part, type) and _is_session(part)
+        for part in _parts(evaluated(function, annotation))
+    )
+
+
+def _is_session(kind: type) -> bool:
+    """By name: SQLAlchemy is not imported for this."""
+    return any(
+        each.__name__ in SESSIONS and each.__module__.startswith("sqlalchemy.")
+        for each in kind.__mro__
+    )
 
 
 def is_job(function: Callable[..., Any], annotation: Any) -> bool:

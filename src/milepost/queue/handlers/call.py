@@ -1,8 +1,9 @@
 """How jobs become calls of a handler: which parameters it has, and what each of them is given.
 
 A handler is given its job (or list of jobs) first. `tx`, or a parameter that is annotated as a
-psycopg connection, is the transaction. Every other parameter is a resource of that name, or keeps
-its default. All of this is decided once, so that a call of a plain handler costs nothing more.
+psycopg connection or a Session of SQLAlchemy, is the transaction; so is `session`, where the worker
+has `session=`. Every other parameter is a resource of that name, or keeps its default. All of this
+is decided once, so that a call of a plain handler costs nothing more.
 """
 
 from __future__ import annotations
@@ -84,6 +85,7 @@ class HandlerCalls(Calls):
     """All jobs are given to one handler. Refuses one that could not be given a job."""
 
     handler: Handler
+    has_session: bool = False  # a parameter named `session` is the transaction
 
     def __post_init__(self) -> None:
         refuse_class(self.handler)
@@ -101,7 +103,8 @@ class HandlerCalls(Calls):
     def resolved(self, offered: Collection[str]) -> ResolvedHandler:
         first, *rest = parameters_of(self.handler)
         own = [p for p in rest if p.kind not in _COLLECTING]
-        tx = transaction_of(self.handler, rest, offered)
+        names = ("tx", "session") if self.has_session else ("tx",)
+        tx = transaction_of(self.handler, rest, offered, names)
         others = [p for p in own if p.name != tx]
         # A decorator without functools.wraps hides the parameters: it is given both.
         is_hidden = tx is None and Parameter.VAR_POSITIONAL in {p.kind for p in (first, *rest[:1])}
@@ -154,12 +157,17 @@ def parameters_of(handler: Handler) -> list[Parameter]:
     return [parameter for parameter in found if parameter.name not in fixed]
 
 
-def transaction_of(handler: Handler, rest: list[Parameter], offered: Collection[str]) -> str | None:
+def transaction_of(
+    handler: Handler,
+    rest: list[Parameter],
+    offered: Collection[str],
+    names: tuple[str, ...] = ("tx",),
+) -> str | None:
     """The parameter that is the transaction: by its name or its annotation; else the second one, if
     it is required and nothing says that it is something else."""
     own = [p for p in rest if p.kind not in _COLLECTING and p.name not in offered]
     for parameter in own:
-        if is_transaction(handler, parameter):
+        if parameter.name in names or is_transaction(handler, parameter):
             return parameter.name
     if not rest or rest[0] not in own:
         return None
