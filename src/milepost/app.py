@@ -20,6 +20,7 @@ from milepost.archive import (
     remove_old,
     set_policy,
 )
+from milepost.binding import binding_of
 from milepost.embedded import EmbeddedServer
 from milepost.environment import refuse_embedded
 from milepost.errors import ReservedName, UnknownPipeline, UnknownProcessor
@@ -72,7 +73,8 @@ class Milepost:
 
     The database is `url`, else MILEPOST_URL, else what the PG* variables say, else the embedded
     server, which is started if need be, unless MILEPOST_EMBEDDED=off forbids it. A function as
-    `url` is called whenever a connection is opened.
+    `url` is called whenever a connection is opened. `session` is the default of `session=` for
+    processors and workers whose handlers have a transaction.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class Milepost:
         max_payload_bytes: int = DEFAULT_MAX_PAYLOAD_BYTES,
         max_connections: int = DEFAULT_MAX_CONNECTIONS,
         timing: Timing | None = None,
+        session: Any = None,
     ) -> None:
         self.schema = sql.check_schema_name(schema)
         self.max_payload_bytes = max_payload_bytes
@@ -97,16 +100,18 @@ class Milepost:
         self._is_checked = False
         self._subscriptions = log.Subscriptions(self.schema, max_payload_bytes)
         self._processors: dict[str, Processor] = {}
-        self._queue = queue.Registry(self._runtime)
+        self._session = None if session is None else binding_of(session)
+        self._queue = queue.Registry(self._runtime, self._session)
         self._pipelines: dict[str, Pipeline] = {}
 
     @classmethod
-    def from_django(cls, using: str | None = None) -> Milepost:
+    def from_django(cls, using: str | None = None, *, orm: bool = True) -> Milepost:
         """On the database of Django's settings: `settings.DATABASES[using]`, by default the alias
-        that `settings.MILEPOST` names. Needs milepost[django]."""
+        that `settings.MILEPOST` names. With `orm`, what handlers do by Django's ORM is part of
+        their transaction, and `tx` is Django's connection. Needs milepost[django]."""
         from milepost.contrib.django.application import from_django
 
-        return from_django(cls, using)
+        return from_django(cls, using, orm=orm)
 
     @property
     def _url(self) -> str:
@@ -210,6 +215,9 @@ class Milepost:
 
         Handlers by type: `billing = mp.processor("billing")`, then `@billing.on("OrderPlaced")`.
         """
+        is_exactly_once = options.get("delivery", "exactly_once") == "exactly_once"
+        if is_exactly_once and options.get("engine", "process") == "process":
+            options.setdefault("session", self._session)
         definition = Definition(
             ProcessorOptions(name, **options), is_delivery_given="delivery" in options
         )

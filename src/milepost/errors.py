@@ -316,6 +316,28 @@ class OutsideAtomic(WithFacts):
         {call}(..., outside_atomic=True)."""
 
 
+class DjangoCallRefused(WithFacts):
+    """A handler called what would end the transaction of its Django connection."""
+
+    call: str
+    using: str
+    template = """{call} was called on the connection {using!r} of Django inside a handler. There it
+        is the transaction that also stores the checkpoint or completes the job: Milepost commits it
+        when the handler returns, and rolls it back when the handler raises. Nothing of this
+        transaction was committed. Remove the call; raise to undo everything, and use
+        `with transaction.atomic():` for what may fail alone."""
+
+
+class DjangoRollbackWanted(WithFacts):
+    """A handler returned although Django had marked its transaction to be rolled back."""
+
+    using: str
+    template = """A handler returned after a database error on the connection {using!r} of Django
+        that it had caught, or after set_rollback(True): Django would roll the transaction back.
+        Nothing of this transaction was committed. Put what may fail into `with
+        transaction.atomic():`, so that only that is undone; or let the handler raise."""
+
+
 class SessionCallRefused(WithFacts):
     """A handler called what would end or change the transaction of its Session."""
 

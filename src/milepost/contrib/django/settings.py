@@ -28,8 +28,9 @@ DEFAULT_APP = "milepost.contrib.django.default:mp"
 
 @dataclass(frozen=True, slots=True)
 class MilepostSettings:
-    """`MILEPOST = {"USING": "default", ...}`, with the names in upper case. `app` is what `manage.py
-    milepost run` runs. `pgbouncer`: the database is behind PgBouncer in transaction mode."""
+    """`MILEPOST = {"USING": "default", ...}`, with the names in upper case. `app` is what
+    `manage.py milepost run` runs. `pgbouncer`: the database is behind PgBouncer in transaction
+    mode."""
 
     using: str = DEFAULT_DB_ALIAS
     schema: str = DEFAULT_SCHEMA

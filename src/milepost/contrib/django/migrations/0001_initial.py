@@ -1,4 +1,4 @@
-"""Makes Milepost's schema. It has no models, so later migrations are not needed: see migrating.py."""
+"""Makes Milepost's schema. Later versions need no other migration: see migrating.py."""
 
 from django.db import migrations
 
