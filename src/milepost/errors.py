@@ -876,6 +876,16 @@ class UnknownTask(WithFacts):
         return f"is for the task {self.name!r}, which is not known here"
 
 
+class NotATask(WithFacts):
+    """A job in a queue of Django's Tasks names what this process cannot call."""
+
+    job: int
+    path: str | None
+    template = """Job {job} is for the task {path!r} of Django, which cannot be imported here, or is
+        not decorated with @task. A worker sets such a job aside: it is dead and keeps its content.
+        Deploy the code that has the task. Then: milepost queue retry {job}"""
+
+
 class TaskArgumentsChanged(WithFacts):
     """A job whose arguments do not fit the signature that its task has now."""
 

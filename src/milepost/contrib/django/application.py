@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
+from django.conf import settings
 
 from milepost.contrib.django.binding import DjangoBinding
 from milepost.contrib.django.connections import close_unused
@@ -30,7 +31,17 @@ def from_django(kind: type[Milepost], using: str | None, *, orm: bool) -> Milepo
     )
     mp.around(closing_old)
     mp.around(closing_old_async)
+    if getattr(settings, "TASKS", None):
+        _add_tasks(mp, alias)
     return mp
+
+
+def _add_tasks(mp: Milepost, using: str) -> None:
+    """Imported here: a project without tasks need not have them installed."""
+    from milepost.contrib.django.task_worker import add_workers
+    from milepost.contrib.django.tasks import milepost_backends
+
+    add_workers(mp, milepost_backends(using))
 
 
 def closing_old(_job: Any, call: Callable[[], Any]) -> Any:
