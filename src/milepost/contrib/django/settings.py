@@ -17,6 +17,7 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from psycopg import ProgrammingError
 from psycopg.conninfo import make_conninfo
 
+from milepost.errors import InvalidSchemaName
 from milepost.log import DEFAULT_MAX_PAYLOAD_BYTES
 from milepost.runtime import DEFAULT_MAX_CONNECTIONS
 from milepost.sql import DEFAULT_SCHEMA, check_schema_name
@@ -47,7 +48,7 @@ class MilepostSettings:
             raise wrong("app", self.app, "MODULE:NAME, such as 'shop.processors:mp'")
         try:
             check_schema_name(self.schema)
-        except ValueError as error:
+        except InvalidSchemaName as error:
             raise ImproperlyConfigured(f"settings.MILEPOST['SCHEMA']: {error}") from error
         if self.using not in connections.settings:
             known = ", ".join(map(repr, connections.settings))
@@ -97,6 +98,11 @@ def database_url(using: str) -> str:
         )
     given: dict[str, Any] = database.get_connection_params()
     pgbouncer = milepost_settings().pgbouncer
+    if pgbouncer and database.settings_dict["OPTIONS"].get("assume_role"):
+        raise ImproperlyConfigured(
+            f"settings.DATABASES[{using!r}]['OPTIONS'] has assume_role, which PgBouncer in "
+            "transaction mode does not keep. Connect as that role, or directly to the server."
+        )
     parts = {name: value for name, value in given.items() if name not in _NOT_IN_URL}
     if not pgbouncer and (options := _options(database, parts.get("options"))):
         parts["options"] = options
