@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     from typing import Any, Unpack
 
     from milepost.archive import Removal
-    from milepost.db import AsyncConnection, Connection
+    from milepost.db import Connection
+    from milepost.drivers import AnyAsyncConnection, AnyConnection
     from milepost.graph import Graph
     from milepost.handlers import Handler
     from milepost.log.diagnosis import Diagnosis
@@ -147,11 +148,11 @@ class Milepost:
             return migrations.plan(conn, self.schema, order)
 
     @overload
-    def append(self, conn: Connection, *messages: Message) -> list[Position]: ...
+    def append(self, conn: AnyConnection, *messages: Message) -> list[Position]: ...
     @overload
-    def append(self, conn: AsyncConnection, *messages: Message) -> Awaitable[list[Position]]: ...
+    def append(self, conn: AnyAsyncConnection, *messages: Message) -> Awaitable[list[Position]]: ...
     def append(
-        self, conn: Connection | AsyncConnection, *messages: Message
+        self, conn: AnyConnection | AnyAsyncConnection, *messages: Message
     ) -> list[Position] | Awaitable[list[Position]]:
         """`milepost.append` with this instance's schema and payload limit; its subscribers are
         called in the same transaction."""
@@ -236,25 +237,25 @@ class Milepost:
         return self._processors
 
     @overload
-    def put(self, conn: Connection, *jobs: Job) -> list[int]: ...
+    def put(self, conn: AnyConnection, *jobs: Job) -> list[int]: ...
     @overload
-    def put(self, conn: AsyncConnection, *jobs: Job) -> Awaitable[list[int]]: ...
+    def put(self, conn: AnyAsyncConnection, *jobs: Job) -> Awaitable[list[int]]: ...
     def put(
-        self, conn: Connection | AsyncConnection, *jobs: Job
+        self, conn: AnyConnection | AnyAsyncConnection, *jobs: Job
     ) -> list[int] | Awaitable[list[int]]:
         """`milepost.put` with this instance's schema."""
         return queue.put(conn, *jobs, schema=self.schema)
 
     @overload
     def put_group(
-        self, conn: Connection, jobs: Iterable[Job], then: Job
+        self, conn: AnyConnection, jobs: Iterable[Job], then: Job
     ) -> tuple[list[int], int]: ...
     @overload
     def put_group(
-        self, conn: AsyncConnection, jobs: Iterable[Job], then: Job
+        self, conn: AnyAsyncConnection, jobs: Iterable[Job], then: Job
     ) -> Awaitable[tuple[list[int], int]]: ...
     def put_group(
-        self, conn: Connection | AsyncConnection, jobs: Iterable[Job], then: Job
+        self, conn: AnyConnection | AnyAsyncConnection, jobs: Iterable[Job], then: Job
     ) -> tuple[list[int], int] | Awaitable[tuple[list[int], int]]:
         """`milepost.put_group` with this instance's schema."""
         return queue.put_group(conn, jobs, then, schema=self.schema)

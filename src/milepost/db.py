@@ -8,7 +8,7 @@ import socket
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import psycopg
 from psycopg import errors as pg
@@ -41,7 +41,8 @@ AsyncConnection: TypeAlias = "psycopg.AsyncConnection[Any]"
 Statement: TypeAlias = "tuple[bytes, dict[str, Any]]"  # a query and its parameters
 # A URL, or what returns it whenever a connection is opened: a framework may rename its database.
 UrlSource: TypeAlias = "str | Callable[[], str]"
-Who: TypeAlias = "Connection | AsyncConnection | str"  # a connection, or the URL of one
+# A connection, what another driver's connection knows of its session, or the URL of one.
+Who: TypeAlias = "Connection | AsyncConnection | Info | str"
 
 _BY_SQLSTATE: dict[str, type[MilepostError]] = {
     kind.sqlstate: kind
@@ -58,7 +59,40 @@ _PGBOUNCER = re.compile(
     r"(?<=\?)pgbouncer=true(?:&|$)|&pgbouncer=true(?=&|$)|(?<!\S)pgbouncer=true(?!\S)"
 )
 # The errors of the server when our schema does not exist, or not completely.
-_MISSING = (pg.UndefinedTable, pg.UndefinedFunction, pg.UndefinedColumn, pg.InvalidSchemaName)
+_MISSING = frozenset(
+    kind.sqlstate
+    for kind in (pg.UndefinedTable, pg.UndefinedFunction, pg.UndefinedColumn, pg.InvalidSchemaName)
+)
+
+
+class Info(Protocol):
+    """What a session knows of itself: `conn.info` of psycopg and of psycopg2."""
+
+    @property
+    def user(self) -> str | None: ...
+    def parameter_status(self, name: str, /) -> str | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ServerError:
+    """What the server has said, in the error of any driver."""
+
+    sqlstate: str
+    message: str
+    hint: str | None
+    whole: str
+
+    @classmethod
+    def of(cls, exc: BaseException) -> ServerError:
+        """psycopg2 calls the SQLSTATE `pgcode`; asyncpg has no `diag`."""
+        sqlstate = getattr(exc, "sqlstate", None) or getattr(exc, "pgcode", None) or ""
+        diag = getattr(exc, "diag", None)
+        message = getattr(exc, "message", None) if diag is None else diag.message_primary
+        hint = getattr(exc, "hint", None) if diag is None else diag.message_hint
+        return cls(sqlstate, message or str(exc), hint, str(exc))
+
+    def __str__(self) -> str:
+        return f"{self.message}. {self.hint}" if self.hint else self.message
 
 
 def connect(url: str, *, application_name: str = "milepost") -> Connection:
@@ -220,15 +254,21 @@ def environment_url(environ: Mapping[str, str]) -> str | None:
 
 @contextmanager
 def translated(
-    schema: str, activity: sql.Activity | None = None, who: Who | None = None
+    schema: str,
+    activity: sql.Activity | None = None,
+    who: Who | None = None,
+    *,
+    errors: type[Exception] = psycopg.Error,
+    of_driver: Callable[[Any], BaseException] = lambda exc: exc,
 ) -> Iterator[None]:
     """Raise our errors instead of the server's, where we have one. `activity` and `who` are as in
     `acting`, for statements whose caller does not know them. A connection as `who` also gives the
-    error details that only its session knows."""
+    error details that only its session knows. `errors` are those of another driver; where a library
+    wraps them, `of_driver` finds what it has wrapped."""
     try:
         yield
-    except psycopg.Error as exc:
-        ours = translate(exc, schema, who)
+    except errors as exc:
+        ours = translate(of_driver(exc), schema, who)
         if ours is None:
             raise
         if isinstance(ours, NotPermitted) and who is not None:
@@ -263,10 +303,17 @@ def _complete(error: NotPermitted, who: Who, activity: sql.Activity | None) -> N
     error.activity = error.activity or activity
 
 
+def _info(who: Who) -> Info | None:
+    """None: not known."""
+    if isinstance(who, psycopg.BaseConnection):
+        return None if who.closed else who.info
+    return None if isinstance(who, str) else who
+
+
 def _role_of(who: Who) -> str | None:
     """The role of a connection or a URL, else the default of libpq. None: not known."""
     if not isinstance(who, str):
-        return None if who.closed else who.info.user
+        return None if (info := _info(who)) is None else info.user
     parts = conninfo_to_dict(conninfo(who))
     if "user" in parts or "service" in parts:
         user = parts.get("user")
@@ -276,26 +323,28 @@ def _role_of(who: Who) -> str | None:
     return None if default is None else default.decode()
 
 
-def translate(exc: psycopg.Error, schema: str, who: Who | None = None) -> MilepostError | None:
-    kind = _BY_SQLSTATE.get(exc.sqlstate or "")
+def translate(exc: BaseException, schema: str, who: Who | None = None) -> MilepostError | None:
+    """Our error for that of a driver, psycopg's or another's; None if we have none."""
+    error = ServerError.of(exc)
+    kind = _BY_SQLSTATE.get(error.sqlstate)
     if kind is not None:
-        return kind(_with_hint(exc))
-    if isinstance(exc, _MISSING) and schema in str(exc):
+        return kind(str(error))
+    if error.sqlstate in _MISSING and schema in error.whole:
         return NotMigrated(schema, None, sql.migrations()[-1].number)
-    if isinstance(exc, pg.InsufficientPrivilege):
-        return NotPermitted(exc.diag.message_primary or str(exc), schema)
-    if isinstance(exc, pg.ReadOnlySqlTransaction):
-        return _read_only(None if isinstance(who, str) else who)
-    if isinstance(exc, pg.InFailedSqlTransaction):
+    if error.sqlstate == pg.InsufficientPrivilege.sqlstate:
+        return NotPermitted(error.message, schema)
+    if error.sqlstate == pg.ReadOnlySqlTransaction.sqlstate:
+        return _read_only(None if who is None else _info(who))
+    if error.sqlstate == pg.InFailedSqlTransaction.sqlstate:
         return failed_transaction()
     return _unfit_pooler(exc)
 
 
-def _read_only(conn: Connection | AsyncConnection | None) -> ReadOnlyServer | ReadOnlyTransaction:
+def _read_only(info: Info | None) -> ReadOnlyServer | ReadOnlyTransaction:
     """The server's error is the same in all cases. It reports both settings to its clients; a
     pooler may not pass them on."""
     is_standby, is_default = (
-        None if conn is None else conn.info.parameter_status(name)
+        None if info is None else info.parameter_status(name)
         for name in ("in_hot_standby", "default_transaction_read_only")
     )
     if is_standby == "on":
@@ -321,7 +370,8 @@ def _read_only(conn: Connection | AsyncConnection | None) -> ReadOnlyServer | Re
     )
 
 
-def _unfit_pooler(exc: psycopg.Error) -> UnfitPooler | None:
+def _unfit_pooler(exc: BaseException) -> UnfitPooler | None:
+    """For psycopg alone: other drivers have settings of their own for this."""
     if isinstance(exc, pg.InvalidSqlStatementName | pg.DuplicatePreparedStatement):
         return UnfitPooler(
             "A pooler (PgBouncer in transaction mode?) switched to another session of the server, "
@@ -344,16 +394,14 @@ def failed_transaction() -> ConnectionUnusable:
     )
 
 
+def closed_connection() -> ConnectionUnusable:
+    return ConnectionUnusable("The connection is closed: nothing was written. Open a new one.")
+
+
 def check_usable(conn: Connection | AsyncConnection) -> None:
     """Refuse a closed connection or a failed transaction before anything is sent."""
-    if not hasattr(conn, "closed"):
-        raise TypeError(
-            f"The first argument is a {type(conn).__name__}: expected a psycopg connection. "
-            "Nothing was written. Pass the connection in whose transaction it belongs, as in "
-            "mp.put(conn, job)."
-        )
     if conn.closed:
-        raise ConnectionUnusable("The connection is closed: nothing was written. Open a new one.")
+        raise closed_connection()
     if conn.info.transaction_status == TransactionStatus.INERROR:
         raise failed_transaction()
 
@@ -413,12 +461,6 @@ def one(row: Any) -> Any:
     if row is None:
         raise RuntimeError("A query that always returns one row returned none.")
     return row
-
-
-def _with_hint(exc: psycopg.Error) -> str:
-    message = exc.diag.message_primary or str(exc)
-    hint = exc.diag.message_hint
-    return f"{message}. {hint}" if hint else message
 
 
 def fetch_all(conn: Connection, schema: str, query: str, **parameters: Any) -> list[Any]:

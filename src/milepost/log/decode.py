@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+from uuid import UUID
 
 import orjson
 import psycopg
@@ -25,7 +26,7 @@ from milepost.errors import UnreadableMessage
 from milepost.records import Position, RawMessage, RecordedMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from psycopg import BaseConnection
     from psycopg.abc import Buffer
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # For JSON, its nesting, and a time.
 UNDECODABLE = (ValueError, RecursionError, psycopg.DataError)
-_TRANSACTION_ID, _POSITION = 6, 7  # the columns of `recorded_message`
+_ID, _TRANSACTION_ID, _POSITION = 5, 6, 7  # the columns of `recorded_message`
 _UNKNOWN_TIME = datetime.min.replace(tzinfo=UTC)
 _YEARS_400 = timedelta(days=146_097) // timedelta(microseconds=1)
 _INFINITIES = {2**63 - 1: "infinity", -(2**63): "-infinity"}
@@ -190,6 +191,11 @@ def careful_message(*row: Any) -> RecordedMessage:
         return replace(raw, reason="its JSON is nested deeper than Python can read")
     except ValueError as error:
         return replace(raw, reason=f"its JSON: {error}")
+
+
+def from_text(rows: Iterable[Sequence[Any]]) -> list[RecordedMessage]:
+    """Of a driver other than psycopg 3: with JSON and the id as text."""
+    return [careful_message(*row[:_ID], UUID(row[_ID]), *row[_ID + 1 :]) for row in rows]
 
 
 def raw_message(*row: Any) -> RawMessage:

@@ -6,20 +6,21 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from milepost import sql
 from milepost.db import fetch_one, is_pooled, one, plain, run, translated
+from milepost.drivers import savepoint
 from milepost.errors import ArchiveFileError, InvalidPosition, InvalidStart, RangeRemoved
 from milepost.log.decode import fetch_rows, raw_message, undecoded, unreadable
 from milepost.log.history import History, position_since, raw_at
 from milepost.log.pace import Pace
 from milepost.log.selection import EVERYTHING, Selection
 from milepost.records import Position, RawMessage, RecordedMessage
-from milepost.steps import drive, savepoint
+from milepost.steps import drive
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -286,11 +287,19 @@ def _read_cold(conn: Connection, history: History, wanted: _Wanted) -> _Fetched:
 
 def appended(positions: Sequence[Position], schema: str) -> Statement:
     """The statement for the messages at positions of one transaction."""
-    parameters = {
+    return sql.query("appended_messages", schema), _places(positions)
+
+
+def appended_text(positions: Sequence[Position], schema: str) -> Statement:
+    """The same for `decode.from_text`."""
+    return sql.query("appended_text", schema), _places(positions)
+
+
+def _places(positions: Sequence[Position]) -> dict[str, Any]:
+    return {
         "transaction_id": positions[0].transaction_id,
         "positions": [position.position for position in positions],
     }
-    return sql.query("appended_messages", schema), parameters
 
 
 def _up_to_raw(batch: Batch) -> Batch:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import psycopg
-
-from milepost.db import translated
+from milepost import sql
+from milepost.drivers import AsyncDriver, Driver, driver_of
 from milepost.handlers import (
     Handler,
     is_async,
@@ -21,20 +20,27 @@ from milepost.handlers import (
     refuse_unfinished,
 )
 from milepost.log.append import append
-from milepost.log.decode import fetch_messages, fetch_messages_async, refuse_unreadable
+from milepost.log.decode import (
+    fetch_messages,
+    fetch_messages_async,
+    from_text,
+    refuse_unreadable,
+)
 from milepost.log.encode import not_a_message
-from milepost.log.read import appended
+from milepost.log.read import appended, appended_text
 from milepost.log.selection import Selection
 from milepost.records import Message
-from milepost.steps import savepoint, savepoint_async
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
 
-    from milepost.db import AsyncConnection, Connection
+    from milepost.db import Statement
+    from milepost.drivers import AnyAsyncConnection, AnyConnection, PendingDriver
     from milepost.records import Position, RecordedMessage
 
 H = TypeVar("H", bound=Handler)
+# The server refuses any statement in a transaction that has failed.
+_ANYTHING: Statement = (sql.query("queue_time"), {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,45 +90,82 @@ class Subscriptions:
         return handler
 
     def append(
-        self, conn: Connection | AsyncConnection, messages: Sequence[Message]
+        self, conn: AnyConnection | AnyAsyncConnection, messages: Sequence[Message]
     ) -> list[Position] | Awaitable[list[Position]]:
-        """Append, and call the subscribers with the messages they select."""
+        """Append, and call the subscribers with the messages they select. They get what the caller
+        has passed: a Session too."""
         wanting = [s for s in self._subscribers if any(map(s.wants, messages))]
         if not wanting:
             return append(conn, *messages, **self._limits())
-        _refuse_other_colour(wanting, is_async=isinstance(conn, psycopg.AsyncConnection))
-        if isinstance(conn, psycopg.AsyncConnection):
-            return self._append_async(conn, messages, wanting)
-        return self._append(conn, messages, wanting)
+        driver = driver_of(conn)
+        _refuse_other_colour(wanting, is_async=not isinstance(driver, Driver))
+        if isinstance(driver, Driver):
+            return self._append(driver, conn, messages, wanting)
+        return self._append_async(driver, conn, messages, wanting)
 
     def _append(
-        self, conn: Connection, messages: Sequence[Message], wanting: list[Subscriber]
+        self, driver: Driver, conn: Any, messages: Sequence[Message], wanting: list[Subscriber]
     ) -> list[Position]:
         # One block for both: if a subscriber raises, the append is rolled back too.
-        with savepoint(conn):
-            positions = append(conn, *messages, **self._limits())
+        driver.check()
+        with driver.savepoint():
+            positions: list[Position] = append(conn, *messages, **self._limits())
             # From the log, so that a handler gets the same values as in a processor.
-            with translated(self.schema, "read", conn):
-                found = fetch_messages(conn, appended(positions, self.schema))
+            with driver.errors(self.schema, "read"):
+                found = _appended(driver, positions, self.schema)
             for subscriber in wanting:
                 refuse_unfinished(subscriber(_wanted(subscriber, found), conn))
-                refuse_broken(conn)
+                self._refuse_broken(driver)
         return positions
 
     async def _append_async(
-        self, conn: AsyncConnection, messages: Sequence[Message], wanting: list[Subscriber]
+        self,
+        given: AsyncDriver | PendingDriver,
+        conn: Any,
+        messages: Sequence[Message],
+        wanting: list[Subscriber],
     ) -> list[Position]:
-        async with savepoint_async(conn):
-            positions = await append(conn, *messages, **self._limits())
-            with translated(self.schema, "read", conn):
-                found = await fetch_messages_async(conn, appended(positions, self.schema))
+        driver = given if isinstance(given, AsyncDriver) else await given()
+        driver.check()
+        async with driver.savepoint():
+            positions: list[Position] = await append(conn, *messages, **self._limits())
+            with driver.errors(self.schema, "read"):
+                found = await _appended_async(driver, positions, self.schema)
             for subscriber in wanting:
                 await subscriber(_wanted(subscriber, found), conn)
-                refuse_broken(conn)
+                await self._refuse_broken_async(driver)
         return positions
+
+    def _refuse_broken(self, driver: Driver) -> None:
+        if driver.psycopg is not None:
+            refuse_broken(driver.psycopg)
+            return
+        with driver.errors(self.schema, "append"):
+            driver.do(_ANYTHING)
+
+    async def _refuse_broken_async(self, driver: AsyncDriver) -> None:
+        if driver.psycopg is not None:
+            refuse_broken(driver.psycopg)
+            return
+        with driver.errors(self.schema, "append"):
+            await driver.do(_ANYTHING)
 
     def _limits(self) -> dict[str, Any]:
         return {"schema": self.schema, "max_payload_bytes": self.max_payload_bytes}
+
+
+def _appended(driver: Driver, positions: list[Position], schema: str) -> list[RecordedMessage]:
+    if driver.psycopg is not None:
+        return fetch_messages(driver.psycopg, appended(positions, schema))
+    return from_text(driver.do(appended_text(positions, schema)))
+
+
+async def _appended_async(
+    driver: AsyncDriver, positions: list[Position], schema: str
+) -> list[RecordedMessage]:
+    if driver.psycopg is not None:
+        return await fetch_messages_async(driver.psycopg, appended(positions, schema))
+    return from_text(await driver.do(appended_text(positions, schema)))
 
 
 def _wanted(subscriber: Subscriber, messages: list[RecordedMessage]) -> list[RecordedMessage]:

@@ -1,7 +1,8 @@
 """Put jobs in the caller's own transaction.
 
-One job is one call of put_bytes(), a few are one call of put_many_bytes(), many are one COPY.
-Whatever the way, the jobs exist if and only if the caller's transaction commits.
+One job is one call of put_bytes(), a few are one call of put_many_bytes(), many are one COPY; with
+a driver other than psycopg 3, several calls of put_many_bytes(). Whatever the way, the jobs exist
+if and only if the caller's transaction commits.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, overload
 
 from milepost import sql
-from milepost.db import check_usable
+from milepost.drivers import Copy
 from milepost.queue.encode import (
     Row,
     are_plain,
@@ -24,15 +25,17 @@ from milepost.queue.encode import (
     is_conditional,
 )
 from milepost.records import Job
-from milepost.steps import Copy, run_steps
+from milepost.steps import run_steps
 from milepost.telemetry import otel
 
 if TYPE_CHECKING:
-    from milepost.db import AsyncConnection, Connection, Statement
+    from milepost.db import Statement
+    from milepost.drivers import AnyAsyncConnection, AnyConnection
     from milepost.steps import Steps
 
 # From here on COPY is faster than one call with arrays, as for the log.
 COPY_FROM = 200
+PUT_AT_MOST = 1000  # by one call, where there is no COPY
 # An enum travels as text, in COPY's binary format too.
 _COPY_TYPES = (
     "int8", "text", "bytea", "timestamptz", "text", "int2", "int4", "bytea", "interval",
@@ -44,14 +47,15 @@ _TRACED_TYPES = (*_PLAIN_TYPES, "text")
 
 
 @overload
-def put(conn: Connection, *jobs: Job, schema: str = ...) -> list[int]: ...
+def put(conn: AnyConnection, *jobs: Job, schema: str = ...) -> list[int]: ...
 @overload
-def put(conn: AsyncConnection, *jobs: Job, schema: str = ...) -> Awaitable[list[int]]: ...
+def put(conn: AnyAsyncConnection, *jobs: Job, schema: str = ...) -> Awaitable[list[int]]: ...
 def put(
-    conn: Connection | AsyncConnection, *jobs: Job, schema: str = sql.DEFAULT_SCHEMA
+    conn: AnyConnection | AnyAsyncConnection, *jobs: Job, schema: str = sql.DEFAULT_SCHEMA
 ) -> list[int] | Awaitable[list[int]]:
-    """Put jobs, in the transaction that is open on the connection; answers with their ids, in the
-    same order. With an AsyncConnection, await it.
+    """Put jobs, in the transaction that is open on the connection (as for `append`, of psycopg or
+    another driver, or a Session of SQLAlchemy); answers with their ids, in the same order. With an
+    async connection or session, await it.
 
     Where a job of the channel has the same unique key, its id is answered instead.
     """
@@ -63,35 +67,35 @@ def put(
 
 
 def _put(
-    conn: Connection | AsyncConnection, jobs: tuple[Job, ...], schema: str, trace: str | None
+    conn: AnyConnection | AnyAsyncConnection, jobs: tuple[Job, ...], schema: str, trace: str | None
 ) -> list[int] | Awaitable[list[int]]:
-    steps, is_copied = _steps(jobs, schema, trace)
-    check_usable(conn)
-    return run_steps(conn, steps, schema, "put", in_savepoint=is_copied)
+    def plan(can_copy: bool) -> tuple[Steps[list[int]], bool]:
+        return _steps(jobs, schema, trace, can_copy=can_copy)
+
+    return run_steps(conn, plan, schema, "put")
 
 
 @overload
 def put_group(
-    conn: Connection, jobs: Iterable[Job], then: Job, *, schema: str = ...
+    conn: AnyConnection, jobs: Iterable[Job], then: Job, *, schema: str = ...
 ) -> tuple[list[int], int]: ...
 @overload
 def put_group(
-    conn: AsyncConnection, jobs: Iterable[Job], then: Job, *, schema: str = ...
+    conn: AnyAsyncConnection, jobs: Iterable[Job], then: Job, *, schema: str = ...
 ) -> Awaitable[tuple[list[int], int]]: ...
 def put_group(
-    conn: Connection | AsyncConnection,
+    conn: AnyConnection | AnyAsyncConnection,
     jobs: Iterable[Job],
     then: Job,
     *,
     schema: str = sql.DEFAULT_SCHEMA,
 ) -> tuple[list[int], int] | Awaitable[tuple[list[int], int]]:
     """Put jobs, and one that runs when all of them have completed, all or nothing; answers with
-    their ids, and with its id. With an AsyncConnection, await it. If one of them dies, `on_dead` of
-    `then` says what becomes of it."""
+    their ids, and with its id. With an async connection, await it. If one of them dies, `on_dead`
+    of `then` says what becomes of it."""
     members = tuple(jobs)
     _refuse_others(conn, (*members, then))
     encode(then)  # refused before anything is sent
-    check_usable(conn)
     if otel is None:
         return _put_group(conn, members, then, schema, None)
     trace = otel.current_text()
@@ -101,19 +105,22 @@ def put_group(
 
 
 def _put_group(
-    conn: Connection | AsyncConnection,
+    conn: AnyConnection | AnyAsyncConnection,
     jobs: tuple[Job, ...],
     then: Job,
     schema: str,
     trace: str | None,
 ) -> tuple[list[int], int] | Awaitable[tuple[list[int], int]]:
-    return run_steps(conn, _group(jobs, then, schema, trace), schema, "put", in_savepoint=True)
+    def plan(can_copy: bool) -> tuple[Steps[tuple[list[int], int]], bool]:
+        return _group(jobs, then, schema, trace, can_copy=can_copy), True
+
+    return run_steps(conn, plan, schema, "put")
 
 
 def _group(
-    jobs: tuple[Job, ...], then: Job, schema: str, trace: str | None
+    jobs: tuple[Job, ...], then: Job, schema: str, trace: str | None, *, can_copy: bool
 ) -> Steps[tuple[list[int], int]]:
-    steps, _ = _steps(jobs, schema, trace)
+    steps, _ = _steps(jobs, schema, trace, can_copy=can_copy)
     ids = yield from steps
     final = replace(then, after=[*then.after, *ids])
     (last,) = yield from _call(_statement([encode(final)], schema, trace))
@@ -124,23 +131,43 @@ def _refuse_others(conn: object, jobs: Sequence[object]) -> None:
     """With an error that says what is expected."""
     if isinstance(conn, Job):
         raise TypeError(
-            "put() was given a job instead of a connection. Pass the psycopg connection first, in "
-            "whose transaction the jobs are to exist: put(conn, job)."
+            "put() was given a job instead of a connection. Pass the connection or Session first, "
+            "in whose transaction the jobs are to exist: put(conn, job)."
         )
     for kind in set(map(type, jobs)):
         if not issubclass(kind, Job):
             raise TypeError(f"put() was given a {kind.__name__}, expected a milepost.Job.")
 
 
-def _steps(jobs: Sequence[Job], schema: str, trace: str | None) -> tuple[Steps[list[int]], bool]:
-    """What is to be done, and whether it is a COPY. What is refused is refused here, or there.
-    `trace`: of the span in which they are put."""
+def _steps(
+    jobs: Sequence[Job], schema: str, trace: str | None, *, can_copy: bool
+) -> tuple[Steps[list[int]], bool]:
+    """What is to be done, and whether it is more than one statement. What is refused is refused
+    here, or there. `trace`: of the span in which they are put."""
     is_plain = are_plain(jobs)
     if len(jobs) >= COPY_FROM and (is_plain or not any(map(is_conditional, jobs))):
-        return _copy(jobs, schema, trace, is_plain=is_plain), True
+        write = _copy if can_copy else _call_often
+        return write(jobs, schema, trace, is_plain=is_plain), True
+    return _call(_statement_of(jobs, schema, trace, is_plain=is_plain)), False
+
+
+def _statement_of(
+    jobs: Sequence[Job], schema: str, trace: str | None, *, is_plain: bool
+) -> Statement | None:
     if is_plain:
-        return _call(_plain_statement([encode_plain(job) for job in jobs], schema, trace)), False
-    return _call(_statement([encode(job) for job in jobs], schema, trace)), False
+        return _plain_statement([encode_plain(job) for job in jobs], schema, trace)
+    return _statement([encode(job) for job in jobs], schema, trace)
+
+
+def _call_often(
+    jobs: Sequence[Job], schema: str, trace: str | None, *, is_plain: bool
+) -> Steps[list[int]]:
+    """If one is refused, a savepoint undoes the earlier ones."""
+    ids: list[int] = []
+    for start in range(0, len(jobs), PUT_AT_MOST):
+        some = jobs[start : start + PUT_AT_MOST]
+        ids += yield from _call(_statement_of(some, schema, trace, is_plain=is_plain))
+    return ids
 
 
 def _call(statement: Statement | None) -> Steps[list[int]]:

@@ -171,7 +171,7 @@ def test_what_is_not_a_job_is_refused_by_its_name(conn: Connection, count: int) 
     for other in others:
         with pytest.raises(TypeError, match=f"{type(other).__name__}, expected a milepost.Job"):
             put(conn, *(Job("c") for _ in range(count - 1)), other)  # type: ignore[call-overload]
-    with pytest.raises(TypeError, match="Pass the psycopg connection first"):
+    with pytest.raises(TypeError, match="Pass the connection or Session first"):
         put(*(Job("c") for _ in range(count)))  # type: ignore[call-overload]
     assert not statuses(conn)
 

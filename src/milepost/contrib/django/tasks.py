@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
+from django.db import connections
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
-from milepost import db
+from milepost import sql
 from milepost.contrib.django.settings import milepost_settings
 from milepost.contrib.django.task_api import (
     BaseTaskBackend,
@@ -27,7 +28,7 @@ from milepost.contrib.django.task_api import (
     task_enqueued,
 )
 from milepost.contrib.django.task_results import TaskRow
-from milepost.contrib.django.write import put, writing
+from milepost.contrib.django.write import put
 from milepost.records import Job
 
 if TYPE_CHECKING:
@@ -105,12 +106,13 @@ class MilepostBackend(BaseTaskBackend):  # type: ignore[misc]  # Django has no t
         """As the transaction of the connection sees it."""
         if not result_id.isascii() or not result_id.isdigit():
             raise TaskResultDoesNotExist(result_id)
-        schema = milepost_settings().schema
-        with writing(self.own.using, "get_result", outside_atomic=True) as conn:
-            rows = db.fetch_records(conn, schema, "queue_task", TaskRow, id=int(result_id))
-        if not rows:
+        query = sql.query("queue_task", milepost_settings().schema).decode()
+        with connections[self.own.using].cursor() as cursor:
+            cursor.execute(query, {"id": int(result_id)})
+            row = cursor.fetchone()
+        if row is None:
             raise TaskResultDoesNotExist(result_id)
-        return rows[0].task_result(int(result_id))
+        return TaskRow(*row).task_result(int(result_id))
 
     def _job(self, made: TaskResult) -> Job:
         task, run_at = made.task, aware(made.task.run_after)

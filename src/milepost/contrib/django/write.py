@@ -15,7 +15,6 @@ from milepost.log import append as append_to_log
 from milepost.queue import put as put_into_queue
 
 if TYPE_CHECKING:
-    from milepost.db import Connection
     from milepost.records import Job, Message, Position
 
 
@@ -44,20 +43,17 @@ def put(*jobs: Job, using: str | None = None, outside_atomic: bool = False) -> l
 
 
 @contextmanager
-def writing(using: str, call: str, *, outside_atomic: bool) -> Iterator[Connection]:
-    """The psycopg connection inside Django's. If a statement of ours breaks the transaction, Django
+def writing(using: str, call: str, *, outside_atomic: bool) -> Iterator[Any]:
+    """Django's connection, to write with. If a statement of ours breaks the transaction, Django
     is told: it would let a caller that catches the error commit, and PostgreSQL would roll back."""
     connection = connections[using]
     if not outside_atomic and not is_in_transaction(connection):
         raise OutsideAtomic(call, using)
     connection.validate_no_broken_transaction()
-    connection.ensure_connection()
-    conn = connection.connection
     try:
-        with connection.wrap_database_errors:
-            yield conn
+        yield connection
     except Exception as error:
-        if connection.in_atomic_block and _is_broken(conn):
+        if connection.in_atomic_block and _is_broken(connection.connection):
             connection.needs_rollback, connection.rollback_exc = True, error
         raise
 
@@ -71,5 +67,5 @@ def is_in_transaction(connection: Any) -> bool:
     return not (blocks and all(block._from_testcase for block in blocks))
 
 
-def _is_broken(conn: Connection) -> bool:
-    return conn.closed or conn.info.transaction_status == TransactionStatus.INERROR
+def _is_broken(conn: Any) -> bool:
+    return bool(conn.closed) or conn.info.transaction_status == TransactionStatus.INERROR

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from milepost.db import AsyncConnection, Connection
+    from milepost.drivers import AnyAsyncConnection, AnyConnection
     from milepost.records import OnDead, TakenJob
 
 DEFAULT_CHANNEL = "tasks"
@@ -101,16 +102,16 @@ class Task(Generic[P, R]):
         return Job(self.channel, {"task": self.name, "arguments": arguments}, **self.settings)
 
     @overload
-    def put(self, conn: Connection, /, *given: P.args, **named: P.kwargs) -> Handle: ...
+    def put(self, conn: AnyConnection, /, *given: P.args, **named: P.kwargs) -> Handle: ...
     @overload
     def put(
-        self, conn: AsyncConnection, /, *given: P.args, **named: P.kwargs
+        self, conn: AnyAsyncConnection, /, *given: P.args, **named: P.kwargs
     ) -> Awaitable[Handle]: ...
     def put(
-        self, conn: Connection | AsyncConnection, /, *given: P.args, **named: P.kwargs
+        self, conn: AnyConnection | AnyAsyncConnection, /, *given: P.args, **named: P.kwargs
     ) -> Handle | Awaitable[Handle]:
         """Put a job that calls it with these arguments, in the transaction that is open on the
-        connection. With an AsyncConnection, await it."""
+        connection or session. With an async one, await it."""
         found = put(conn, self.job(*given, **named), schema=self.results.schema)
         if isinstance(found, list):
             return Handle(found[0], self.results)

@@ -1,6 +1,7 @@
 select {schema}.put_bytes(
-  %(channel)s, %(content)b,
+  %(channel)s::text, %(content)b::bytea,
   coalesce(%(run_at)s::timestamptz, clock_timestamp() + %(delay)s::interval),
-  %(priority)s, %(max_attempts)s, %(unique_key)s, %(state)b, %(keep_for)s,
-  %(after)b::bigint[], %(on_dead)s, %(replace)s, %(unique_for)s, %(trace)s
+  %(priority)s::integer, %(max_attempts)s::integer, %(unique_key)s::text, %(state)b::bytea,
+  %(keep_for)s::interval, %(after)b::bigint[], %(on_dead)s::text, %(replace)s::boolean,
+  %(unique_for)s::interval, %(trace)s::text
 )

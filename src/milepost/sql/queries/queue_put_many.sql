@@ -10,5 +10,5 @@ select {schema}.put_many_bytes(
   %(priorities)b::integer[], %(max_attempts)b::integer[], %(unique_keys)b::text[],
   %(states)b::bytea[], %(keep_for)b::interval[],
   %(afters)b::text[], %(on_dead)b::text[], %(replaces)b::boolean[], %(unique_for)b::interval[],
-  %(trace)s
+  %(trace)s::text
 )

@@ -1,2 +1,2 @@
 -- Like queue_put_plain, within a span.
-select {schema}.put_bytes(%(channel)s, %(content)b, trace => %(trace)s)
+select {schema}.put_bytes(%(channel)s::text, %(content)b::bytea, trace => %(trace)s::text)

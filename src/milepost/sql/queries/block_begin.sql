@@ -1,0 +1,2 @@
+-- Where each statement would be a transaction of its own.
+begin

@@ -1,0 +1,2 @@
+-- One of the same name hides those before it, so that blocks may be nested.
+savepoint milepost
