@@ -334,7 +334,7 @@ def test_async_handlers_are_refused_unless_they_do_without_the_orm(mp: Milepost)
     with pytest.raises(TypeError, match="Make the handler a def"):
         mp.processor("billing")(handle)
     with pytest.raises(TypeError, match="Make the handler a def"):
-        mp.worker("mail")(work)
+        mp.worker("letters")(work)
     mp.processor("plain", session=None)(handle)
     mp.worker("post", session=None)(work)
 
