@@ -45,8 +45,10 @@ class Borrowed:
         self.connection, self.refused = conn, None
         self.autocommit, self.in_atomic_block, self.commit_on_exit = False, True, True
         # Like an outermost block: `atomic(durable=True)` is refused inside.
-        self.atomic_blocks, self.savepoint_ids = [Atomic(self.alias, True, False)], []
-        self.needs_rollback, self.rollback_exc, self.run_on_commit = False, None, []
+        self.atomic_blocks = [Atomic(self.alias, True, False)]
+        self.savepoint_ids: list[str] = []
+        self.run_on_commit: list[Any] = []
+        self.needs_rollback, self.rollback_exc = False, None
         if conn.info.parameter_status("TimeZone") != self.timezone_name:
             conn.execute(sql.query("session_time_zone"), {"name": self.timezone_name})
         connection_created.send(sender=type(self), connection=self)
@@ -112,12 +114,12 @@ class Borrowed:
 
 
 @cache
-def _kind(backend: type) -> type:
+def _kind(backend: Any) -> Any:
     """The wrapper of the user's backend, whatever that is, with a borrowed connection."""
     return type(f"Borrowed{backend.__name__}", (Borrowed, backend), {})
 
 
 def borrowed_wrapper(using: str) -> Any:
     """For the thread that makes it."""
-    backend = type(connections[using])
+    backend: Any = type(connections[using])
     return _kind(backend)(connections.settings[using], using)

@@ -63,7 +63,7 @@ class TaskOptions:
         return cls(**{"using": milepost_settings().using, **named})
 
 
-class MilepostBackend(BaseTaskBackend):  # type: ignore[misc]  # Django has no types
+class MilepostBackend(BaseTaskBackend):
     """Tasks in Milepost's queue. `manage.py milepost run` runs them."""
 
     supports_defer = True

@@ -16,7 +16,7 @@ from milepost.contrib.django.settings import milepost_settings
 from milepost.records import Message
 
 
-class MilepostTestCase(TransactionTestCase):  # type: ignore[misc]  # Django has no types
+class MilepostTestCase(TransactionTestCase):
     """A TransactionTestCase that starts with an empty log and an empty queue. Django empties only
     the tables of models."""
 

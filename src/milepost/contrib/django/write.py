@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from django.db import connections
 from psycopg.pq import TransactionStatus
 
+import milepost
 from milepost.contrib.django.settings import milepost_settings
 from milepost.errors import OutsideAtomic
-from milepost.log import append as append_to_log
-from milepost.queue import put as put_into_queue
 
 if TYPE_CHECKING:
     from milepost.records import Job, Message, Position
@@ -29,7 +28,7 @@ def append(
     """
     own = milepost_settings()
     with writing(using or own.using, "append", outside_atomic=outside_atomic) as conn:
-        return append_to_log(
+        return milepost.append(
             conn, *messages, schema=own.schema, max_payload_bytes=own.max_payload_bytes
         )
 
@@ -39,7 +38,7 @@ def put(*jobs: Job, using: str | None = None, outside_atomic: bool = False) -> l
     of `append`."""
     own = milepost_settings()
     with writing(using or own.using, "put", outside_atomic=outside_atomic) as conn:
-        return put_into_queue(conn, *jobs, schema=own.schema)
+        return milepost.put(conn, *jobs, schema=own.schema)
 
 
 @contextmanager

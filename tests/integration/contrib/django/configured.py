@@ -1,5 +1,5 @@
-"""The settings of the project `shop`. Each test has a database of its own: `on_database` renames it,
-as Django's test runner does."""
+"""The settings of the project `shop`. Each test has a database of its own: `on_database` renames
+it, as Django's test runner does."""
 
 from __future__ import annotations
 
@@ -55,6 +55,6 @@ def on_database(url: str) -> Iterator[None]:
     try:
         yield
     finally:
-        connections.close_all()
+        connections["default"].close()
         del connections["default"]
         database.update(before)

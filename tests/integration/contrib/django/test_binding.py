@@ -1,15 +1,18 @@
-"""Handlers and Django's ORM share one transaction with the checkpoint, or with the end of the job."""
+"""Handlers and Django's ORM share one transaction with the checkpoint, or with the end of a job."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from threading import get_ident
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import pytest
 from django.db import IntegrityError, close_old_connections, connection, connections, transaction
+from django.db.backends.postgresql.psycopg_any import get_adapters_template
 from django.db.backends.signals import connection_created
 from psycopg.types.range import Range
 
@@ -33,7 +36,7 @@ def place(*numbers: int) -> None:
         append(*(Message("OrderPlaced", {"number": number}) for number in numbers))
 
 
-def bill(messages: Messages) -> None:
+def bill(messages: Messages, tx: Any = None) -> None:
     for message in messages:
         Order.objects.update_or_create(
             number=message.data["number"], defaults={"total": 10 * message.data["number"]}
@@ -43,6 +46,13 @@ def bill(messages: Messages) -> None:
 def process(mp: Milepost, handler: Callable[[Messages, Any], None], **options: Any) -> None:
     mp.processor("billing", **options)(handler)
     mp.run(until="caught_up", fail_fast=True)
+
+
+def noting(seen: list[Any]) -> Callable[[Messages, Any], None]:
+    def handle(messages: Messages, tx: Any) -> None:
+        seen.append(tx)
+
+    return handle
 
 
 def totals() -> dict[int, int]:
@@ -60,7 +70,7 @@ def failure(mp: Milepost, handler: Callable[[Messages, Any], None]) -> str:
 
 def test_orm_effects_commit_with_the_checkpoint(mp: Milepost) -> None:
     place(1, 2)
-    process(mp, lambda messages, tx: bill(messages))
+    process(mp, bill)
     assert totals() == {1: 10, 2: 20}
 
 
@@ -95,7 +105,11 @@ def test_the_threads_own_connection_is_there_again_afterwards(mp: Milepost) -> N
     own = connections["default"]
     thread = get_ident()
     seen: list[Any] = []
-    mp.processor("billing")(lambda messages, tx: seen.extend([get_ident(), tx]))
+
+    def handle(messages: Messages, tx: Any) -> None:
+        seen.extend([get_ident(), tx])
+
+    mp.processor("billing")(handle)
     mp.processors["billing"].run("caught_up")
     assert seen[0] == thread
     assert seen[1] is not own
@@ -196,7 +210,7 @@ def test_on_commit_is_called_after_the_commit_and_outside_of_the_transaction(mp:
     def handle(messages: Messages, tx: Any) -> None:
         bill(messages)
         transaction.on_commit(lambda: seen.append((totals(), connection.in_atomic_block)))
-        with pytest.raises(RuntimeError), transaction.atomic():
+        with contextlib.suppress(RuntimeError), transaction.atomic():
             transaction.on_commit(lambda: seen.append("undone"))
             raise RuntimeError
         assert not seen
@@ -298,7 +312,7 @@ def test_receivers_of_connection_created_are_told_of_the_connection(mp: Milepost
 
     connection_created.connect(receive)
     try:
-        process(mp, lambda messages, tx: seen.append(tx))
+        process(mp, noting(seen))
     finally:
         connection_created.disconnect(receive)
     assert seen[0] is seen[1]
@@ -322,7 +336,7 @@ def test_append_and_put_in_a_handler_are_part_of_its_transaction(mp: Milepost) -
 def test_segments_are_handled_concurrently_each_on_its_own_connection(mp: Milepost) -> None:
     with transaction.atomic():
         append(*(Message("OrderPlaced", {"number": n}, key=f"k{n}") for n in range(200)))
-    process(mp, lambda messages, tx: bill(messages), segments=4, batch_size=10)
+    process(mp, bill, segments=4, batch_size=10)
     assert totals() == {number: 10 * number for number in range(200)}
 
 
@@ -343,8 +357,8 @@ def test_without_the_orm_tx_is_a_psycopg_connection(project: None) -> None:
     mp = Milepost.from_django(orm=False)
     place(1)
     seen: list[Any] = []
-    process(mp, lambda messages, tx: seen.append(type(tx)))
-    assert seen == [psycopg.Connection]
+    process(mp, noting(seen))
+    assert [type(each) for each in seen] == [psycopg.Connection]
 
 
 @pytest.mark.parametrize("handle", ["job", "batch"])
@@ -413,3 +427,41 @@ def test_a_task_with_tx_uses_the_orm_in_its_transaction(mp: Milepost) -> None:
         put(bill_one.job(number=3))
     mp.run(until="drained", fail_fast=True)
     assert (sorted(totals()), seen) == ([3], [True])
+
+
+def test_a_connection_that_is_lost_in_a_handler_is_not_its_failure(mp: Milepost) -> None:
+    """Django raises an error of its own for psycopg's."""
+    place(1)
+    calls: list[int] = []
+
+    def handle(messages: Messages, tx: Any) -> None:
+        calls.append(tx.connection.info.backend_pid)
+        bill(messages)
+        if len(calls) == 1:
+            with mp.connect() as other:
+                other.execute("select pg_terminate_backend(%s)", [calls[0]])
+        Order.objects.count()
+
+    process(mp, handle, retry=Retry(limit=0))
+    assert (totals(), len(calls)) == ({1: 10}, 2)
+
+
+def test_every_converter_of_django_is_on_its_cursors_in_a_handler(mp: Milepost) -> None:
+    """A newer Django may have more of them."""
+    place(1)
+    found: list[bool] = []
+
+    def maps(adapters: Any) -> list[dict[Any, Any]]:
+        return [*adapters._loaders, *adapters._dumpers.values()]
+
+    def handle(messages: Messages, tx: Any) -> None:
+        template = get_adapters_template(True, tx.timezone)
+        with tx.cursor() as cursor:
+            own = maps(cursor.cursor.adapters)
+        for ours, djangos, plain in zip(own, maps(template), maps(psycopg.adapters), strict=True):
+            # psycopg enters the one of UUID when it is first used.
+            wanted = {k: v for k, v in djangos.items() if plain.get(k) is not v and k is not UUID}
+            found.extend(ours.get(kind) is converter for kind, converter in wanted.items())
+
+    process(mp, handle)
+    assert found == [True] * 6
