@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
+from functools import cache
 from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
 from django.db import DEFAULT_DB_ALIAS, connections
+from django.dispatch import receiver
 from psycopg import ProgrammingError
 from psycopg.conninfo import make_conninfo
 
@@ -55,8 +58,9 @@ class MilepostSettings:
             raise wrong("using", self.using, f"a key of settings.DATABASES ({known})")
 
 
+@cache
 def milepost_settings() -> MilepostSettings:
-    """Read again at each call: `override_settings` may have changed them."""
+    """Read once, and again when a test overrides them: `append` asks for them at each call."""
     given = getattr(settings, "MILEPOST", {})
     if not isinstance(given, Mapping):
         raise ImproperlyConfigured(
@@ -67,6 +71,12 @@ def milepost_settings() -> MilepostSettings:
     for name, value in given.items():
         _check(name, value, kinds)
     return MilepostSettings(**{name.lower(): value for name, value in given.items()})
+
+
+@receiver(setting_changed)
+def _forget(*, setting: str, **_rest: Any) -> None:
+    if setting in ("MILEPOST", "DATABASES"):
+        milepost_settings.cache_clear()
 
 
 def _check(name: object, value: object, kinds: Mapping[str, type]) -> None:
