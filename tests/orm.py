@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import BigInteger
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, sessionmaker
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sessionmaker
 
+from milepost import RecordedMessage
 from milepost.db import Connection
 
 TABLES = """
@@ -49,3 +51,7 @@ def values(conn: Connection) -> list[int]:
 def totals(conn: Connection) -> dict[str, int]:
     found: list[Any] = conn.execute("select key, total from totals").fetchall()
     return dict(found)
+
+
+def note(session: Session | AsyncSession, message: RecordedMessage) -> None:
+    session.add(Noted(key=message.key, value=message.data["number"]))

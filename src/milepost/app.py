@@ -21,6 +21,7 @@ from milepost.archive import (
     set_policy,
 )
 from milepost.binding import binding_of
+from milepost.drivers import engine as engines
 from milepost.embedded import EmbeddedServer
 from milepost.environment import refuse_embedded
 from milepost.errors import ReservedName, UnknownPipeline, UnknownProcessor
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
     from milepost.archive import Removal
     from milepost.db import Connection
-    from milepost.drivers import AnyAsyncConnection, AnyConnection
+    from milepost.drivers import AnyAsyncConnection, AnyConnection, AnyEngine
     from milepost.graph import Graph
     from milepost.handlers import Handler
     from milepost.log.diagnosis import Diagnosis
@@ -69,19 +70,31 @@ H = TypeVar("H", bound="Handler")
 G = TypeVar("G", bound="Callable[[], Any]")
 
 
+def _named(url: db.UrlSource | None, engine: AnyEngine | None) -> db.UrlSource | None:
+    if url is not None:
+        return url
+    return db.environment_url(os.environ) if engine is None else engines.url_of(engine)
+
+
 class Milepost:
     """A log and what works on it, in one schema of one database.
 
-    The database is `url`, else MILEPOST_URL, else what the PG* variables say, else the embedded
-    server, which is started if need be, unless MILEPOST_EMBEDDED=off forbids it. A function as
-    `url` is called whenever a connection is opened. `session` is the default of `session=` for
-    processors and workers whose handlers have a transaction.
+    The database is `url`, else that of `engine`, else MILEPOST_URL, else what the PG* variables
+    say, else the embedded server, which is started if need be, unless MILEPOST_EMBEDDED=off forbids
+    it. A function as `url` is called whenever a connection is opened.
+
+    `engine`: an Engine or AsyncEngine of SQLAlchemy. With an Engine of psycopg 3, `connect` and the
+    short calls use its pool. What runs for long has connections of its own.
+
+    `session`: the default of `session=` for processors and workers whose handlers have a
+    transaction.
     """
 
     def __init__(
         self,
         url: db.UrlSource | None = None,
         *,
+        engine: AnyEngine | None = None,
         schema: str = sql.DEFAULT_SCHEMA,
         directory: Path = DEFAULT_DIRECTORY,
         max_payload_bytes: int = DEFAULT_MAX_PAYLOAD_BYTES,
@@ -91,13 +104,14 @@ class Milepost:
     ) -> None:
         self.schema = sql.check_schema_name(schema)
         self.max_payload_bytes = max_payload_bytes
-        named = db.environment_url(os.environ) if url is None else url
+        named = _named(url, engine)
         if named is None:
             refuse_embedded(os.environ)
         source = EmbeddedServer(directory).start() if named is None else named
         self._runtime = Runtime(source, self.schema, max_connections, timing or Timing())
         # Where its data are, if nobody named a database.
         self.embedded_directory = directory.resolve() if named is None else None
+        self._pool = engine if engine is not None and engines.lends(engine) else None
         self._is_checked = False
         self._subscriptions = log.Subscriptions(self.schema, max_payload_bytes)
         self._processors: dict[str, Processor] = {}
@@ -120,9 +134,16 @@ class Milepost:
 
     @contextmanager
     def connect(self) -> Iterator[Connection]:
-        """A connection in autocommit mode, closed at the end; `conn.transaction()` opens a
-        transaction. The first one finds out whether the schema fits this code."""
-        with db.connect(self._url) as conn, db.acting(conn):
+        """A connection in autocommit mode, closed at the end, or given back to the engine's pool;
+        `conn.transaction()` opens a transaction. The first one finds out whether the schema fits
+        this code."""
+        opened = db.connect(self._url) if self._pool is None else engines.lent(self._pool)
+        with self._checked(opened) as conn:
+            yield conn
+
+    @contextmanager
+    def _checked(self, opened: AbstractContextManager[Connection]) -> Iterator[Connection]:
+        with opened as conn, db.acting(conn):
             if not self._is_checked:
                 db.check_schema(conn, self.schema)
                 self._is_checked = True
@@ -182,7 +203,7 @@ class Milepost:
     ) -> Iterator[log.Reader]:
         """A reader on a connection of its own, for reading batch by batch."""
         selection = log.Selection(topics, types, segment)
-        with db.acting(self._url, "read"), self.connect() as conn:
+        with db.acting(self._url, "read"), self._checked(db.connect(self._url)) as conn:
             after = log.start_position(conn, start, self.schema)
             yield log.Reader(conn, after, selection, batch_size, self.schema)
 
@@ -213,6 +234,7 @@ class Milepost:
         the transaction that also moves the checkpoint; AsyncConnection for `async def`. At
         least once: `handler(messages)`. With `handle="message"`, one message at a time. A
         handler that names `segment`, or `trigger` if it is Checkpointing, is given it.
+        With `session=SessionLocal`, `tx` is a Session of SQLAlchemy in that transaction.
 
         Handlers by type: `billing = mp.processor("billing")`, then `@billing.on("OrderPlaced")`.
         """
@@ -268,8 +290,8 @@ class Milepost:
 
         `handler(job)`: returning completes the job, raising tries it again later; see `Defer`
         and `Cancel`. `handler(job, tx)`: `tx` is a psycopg connection in the transaction that
-        also completes the job. With `handle="batch"` it is given a list of jobs. Other parameters
-        are resources of that name.
+        also completes the job, or a Session of SQLAlchemy with `session=SessionLocal`. With
+        `handle="batch"` it is given a list of jobs. Other parameters are resources of that name.
         """
         return self._queue.worker(channel, options)
 
@@ -521,7 +543,7 @@ class Milepost:
         from milepost.pipeline.start_spark import spark_session
 
         session = spark_session(master=spark.master, config=spark.config)
-        with self.connect() as conn:
+        with self._checked(db.connect(self._url)) as conn:
             return compact_with_spark(
                 session, conn, self._url, self.schema, target_messages=target_messages
             )

@@ -446,14 +446,34 @@ def applied_number(conn: Connection, schema: str) -> int | None:
     return None
 
 
-def plain(conn: Connection) -> psycopg.Cursor[tuple[Any, ...]]:
-    """A cursor with tuple rows that binds parameters on the server, on a connection of the caller
-    whose own cursors may be of another kind."""
-    return psycopg.Cursor(conn, row_factory=tuple_row)
+def plain(conn: Connection, *, binary: bool = False) -> psycopg.Cursor[tuple[Any, ...]]:
+    """A cursor with tuple rows, on a connection of the caller that may be set to another kind. One
+    that puts the parameters into the query itself (Django's default), or takes `$1`, is not used:
+    ours are `%(name)s`, and arrays are sent in binary."""
+    if conn.cursor_factory is psycopg.Cursor or not _is_other(conn.cursor_factory):
+        return conn.cursor(row_factory=tuple_row, binary=binary)
+    cursor = psycopg.Cursor(conn, row_factory=tuple_row)
+    cursor.format = psycopg.pq.Format(binary)
+    return cursor
 
 
-def plain_async(conn: AsyncConnection) -> psycopg.AsyncCursor[tuple[Any, ...]]:
-    return psycopg.AsyncCursor(conn, row_factory=tuple_row)
+def plain_async(
+    conn: AsyncConnection, *, binary: bool = False
+) -> psycopg.AsyncCursor[tuple[Any, ...]]:
+    if conn.cursor_factory is psycopg.AsyncCursor or not _is_other(conn.cursor_factory):
+        return conn.cursor(row_factory=tuple_row, binary=binary)
+    cursor = psycopg.AsyncCursor(conn, row_factory=tuple_row)
+    cursor.format = psycopg.pq.Format(binary)
+    return cursor
+
+
+_OTHER_CURSORS = (
+    psycopg.ClientCursor, psycopg.AsyncClientCursor, psycopg.RawCursor, psycopg.AsyncRawCursor
+)  # fmt: skip
+
+
+def _is_other(factory: object) -> bool:
+    return isinstance(factory, type) and issubclass(factory, _OTHER_CURSORS)
 
 
 def one(row: Any) -> Any:

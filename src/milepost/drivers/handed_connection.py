@@ -149,16 +149,17 @@ def handing(handed: Handed) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversions:
-    """What the user's engine converts in its own way."""
+class EngineSettings:
+    """What the user's engine does in its own way, and a Session of a handler does too."""
 
     json_serializer: Callable[[Any], str] | None = None
     json_deserializer: Callable[[str | bytes], Any] | None = None
     native_inet_types: bool | None = None
+    hide_parameters: bool = False  # in errors
     schemas: dict[str | None, str | None] = field(default_factory=dict)  # schema_translate_map
 
     @classmethod
-    def of(cls, bind: Any) -> Conversions:
+    def of(cls, bind: Any) -> EngineSettings:
         """Of an engine or a connection, if the factory has one."""
         if (dialect := getattr(bind, "dialect", None)) is None:
             return cls()
@@ -166,6 +167,7 @@ class Conversions:
             getattr(dialect, "_json_serializer", None),
             getattr(dialect, "_json_deserializer", None),
             getattr(dialect, "_native_inet_types", None),
+            bool(getattr(getattr(bind, "sync_engine", bind), "hide_parameters", False)),
             dict(bind.get_execution_options().get("schema_translate_map") or {}),
         )
 
@@ -200,6 +202,7 @@ class Conversions:
             "json_serializer": self.json_serializer,
             "json_deserializer": self.json_deserializer,
             "native_inet_types": self.native_inet_types,
+            "hide_parameters": self.hide_parameters,
             "execution_options": schemas,
         }
 

@@ -25,7 +25,7 @@ from sqlalchemy.ext.asyncio import (
 from sqlalchemy.orm import Session, scoped_session
 
 from milepost.drivers.handed_connection import (
-    Conversions,
+    EngineSettings,
     Handed,
     HandedAsync,
     HandedSync,
@@ -46,7 +46,7 @@ class SessionBinding:
     """`factory` is called with `bind=`."""
 
     factory: Callable[..., Any]
-    conversions: Conversions = field(default_factory=Conversions)
+    settings: EngineSettings = field(default_factory=EngineSettings)
 
     @classmethod
     def of(cls, session: Any) -> SessionBinding:
@@ -57,7 +57,7 @@ class SessionBinding:
                 f"session is {session!r}: expected what makes Sessions, as sessionmaker(engine) or "
                 "the class Session. Each transaction gets a Session of its own."
             )
-        return cls(session, Conversions.of(getattr(session, "kw", {}).get("bind")))
+        return cls(session, EngineSettings.of(getattr(session, "kw", {}).get("bind")))
 
     def check(self, *, is_async: bool) -> None:
         if self._makes_async and not is_async:
@@ -113,11 +113,11 @@ class SessionBinding:
 
     @cached_property
     def _on_cursor(self) -> Callable[[Any], None] | None:
-        return self.conversions.on_cursor
+        return self.settings.on_cursor
 
     @cached_property
     def _engine(self) -> Engine:
-        return self.conversions.engine()
+        return self.settings.engine()
 
     @cached_property
     def _async_engines(self) -> WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncEngine]:
@@ -127,18 +127,18 @@ class SessionBinding:
         """The locks in an engine belong to one event loop."""
         loop = asyncio.get_running_loop()
         if (engine := self._async_engines.get(loop)) is None:
-            engine = self._async_engines[loop] = self.conversions.async_engine()
+            engine = self._async_engines[loop] = self.settings.async_engine()
         return engine
 
 
 @contextmanager
 def _refusing(session: Session, bind: Any, handed: Handed) -> Iterator[None]:
     """While the handlers run. All statements of the session go to the connection, also where its
-    class or its factory has other engines for some tables."""
+    class or its factory has other engines for some tables, and in its one transaction."""
     own = vars(session)
     refused = {name: partial(handed.refuse, f"{name}()") for name in ENDINGS}
-    refused["begin"] = partial(_begin, session, handed)
-    own |= {**refused, "get_bind": lambda *_, **__: bind}
+    refused["begin"] = partial(_begin, session.begin, handed)
+    own |= {**refused, "get_bind": lambda *_, **__: bind, "twophase": False}
     handed.is_open = True
     try:
         yield
@@ -148,10 +148,9 @@ def _refusing(session: Session, bind: Any, handed: Handed) -> Iterator[None]:
             del own[name]
 
 
-def _begin(session: Session, handed: Handed, nested: bool = False) -> Any:
-    if not nested:
-        handed.refuse("begin()")
-    return session.begin_nested()
+def _begin(begin: Callable[..., Any], handed: Handed, nested: bool = False) -> Any:
+    """`session.begin_nested()` calls it too."""
+    return begin(nested=True) if nested else handed.refuse("begin()")
 
 
 def _expected(kind: type[Any], made: Any) -> Any:

@@ -19,9 +19,9 @@ import orjson
 import psycopg
 from psycopg.adapt import AdaptersMap, Loader, Transformer
 from psycopg.pq import Format
-from psycopg.rows import tuple_row
 from psycopg.types.datetime import TimestamptzBinaryLoader
 
+from milepost.db import plain, plain_async
 from milepost.errors import UnreadableMessage
 from milepost.records import Position, RawMessage, RecordedMessage
 
@@ -46,7 +46,7 @@ _INFINITIES = {2**63 - 1: "infinity", -(2**63): "-infinity"}
 
 def fetch_rows(conn: Connection, statement: Statement) -> ResultRows:
     """What a query with the columns of `recorded_message` finds, not decoded yet."""
-    with conn.cursor(binary=True, row_factory=tuple_row) as cursor:
+    with plain(conn, binary=True) as cursor:
         cursor.execute(*statement)
         with suppress(IndexError):  # there are no rows
             cursor.scroll(0)  # in a pipeline, this waits for the result
@@ -60,7 +60,7 @@ def fetch_messages(conn: Connection, statement: Statement) -> list[RecordedMessa
 async def fetch_messages_async(
     conn: AsyncConnection, statement: Statement
 ) -> list[RecordedMessage]:
-    async with conn.cursor(binary=True, row_factory=tuple_row) as cursor:
+    async with plain_async(conn, binary=True) as cursor:
         await cursor.execute(*statement)
         with suppress(IndexError):
             await cursor.scroll(0)

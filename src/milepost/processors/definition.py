@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from milepost.records import Position
 
 Handle: TypeAlias = Literal["batch", "message"]
-# Empties what the processor fills; called with the transaction of the reset and the position
-# after which messages will be delivered again.
-ResetHandler: TypeAlias = "Callable[[Connection, Position], Any]"
+# Empties what the processor fills; called with the transaction of the reset (a Connection, or what
+# `session=` makes of it) and the position after which messages will be delivered again.
+ResetHandler: TypeAlias = "Callable[[Any, Position], Any]"
 OnConflict: TypeAlias = Literal["standby", "stop"]
 OnFailure: TypeAlias = Literal["stop", "skip", "park"]
 Engine: TypeAlias = Literal["process", "spark"]

@@ -54,7 +54,7 @@ class Place:
     @contextmanager
     def running(self, command: str) -> Iterator[Callable[[], str]]:
         """While it runs: what it has printed so far. Then Ctrl-C ends it, and that is a success."""
-        file = self.directory / "printed"
+        file = self.directory / f"printed-{len(list(self.directory.glob('printed-*')))}"
         with file.open("w") as output, self.start(command, output) as process:
             try:
                 yield file.read_text

@@ -18,10 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
+from sqlalchemy.orm import Session
 
 from milepost import Milepost, RecordedMessage
 from milepost.db import AsyncConnection, Connection
 from tests.integration.processors.running import leave_all
+from tests.orm import SessionLocal, note
 
 NAME = "application"
 BATCH_SIZE = 3
@@ -50,6 +52,14 @@ class Application:
         say("handling")
         leave_all(messages, tx)
         tx.execute("select pg_sleep(3600)")
+
+    def endless_session(self, messages: list[RecordedMessage], session: Session) -> None:
+        """It has flushed and has not committed."""
+        for message in messages:
+            note(session, message)
+        session.flush()
+        say("handling")
+        threading.Event().wait()
 
     async def endless_async(self, messages: list[RecordedMessage], tx: AsyncConnection) -> None:
         say("handling")
@@ -108,7 +118,8 @@ def main(url: str, way: str, stop_seconds: str) -> None:
     log.setLevel(logging.INFO)
     log.addHandler(Stopping())
     mp = Milepost(url)
-    mp.processor(NAME, batch_size=BATCH_SIZE)(getattr(Application(url), way))
+    session = SessionLocal if way.endswith("session") else None
+    mp.processor(NAME, batch_size=BATCH_SIZE, session=session)(getattr(Application(url), way))
     mp.run(stop_seconds=float(stop_seconds))
 
 

@@ -23,18 +23,17 @@ def is_unknown(annotation: Any) -> bool:
 
 
 def is_connection(function: Callable[..., Any], annotation: Any) -> bool:
-    """Of psycopg, or what a handler is given instead of it: a Session of SQLAlchemy."""
-    return _is_any_of(function, annotation, CONNECTIONS) or any(
-        isinstance(part, type) and _is_session(part)
-        for part in _parts(evaluated(function, annotation))
-    )
+    """Of psycopg, or what a handler is given instead of it."""
+    return _is_any_of(function, annotation, CONNECTIONS) or is_session(function, annotation)
 
 
-def _is_session(kind: type) -> bool:
-    """By name: SQLAlchemy is not imported for this."""
+def is_session(function: Callable[..., Any], annotation: Any) -> bool:
+    """Of SQLAlchemy, which is not imported for this."""
     return any(
         each.__name__ in SESSIONS and each.__module__.startswith("sqlalchemy.")
-        for each in kind.__mro__
+        for part in _parts(evaluated(function, annotation))
+        if isinstance(part, type)
+        for each in part.__mro__
     )
 
 

@@ -17,7 +17,7 @@ from inspect import Parameter
 from typing import TYPE_CHECKING, Any, Final
 
 from milepost.handlers import Handler, is_async, refuse_class
-from milepost.queue.handlers.annotations import is_connection, is_unknown
+from milepost.queue.handlers.annotations import is_connection, is_session, is_unknown
 
 if TYPE_CHECKING:
     from milepost.queue.outcome import RetryPolicy
@@ -94,6 +94,14 @@ class HandlerCalls(Calls):
             raise TypeError(
                 f"{named(self.handler)} cannot be given its job: a handler has the job as its "
                 "first parameter, as in def send(job)."
+            )
+        if not self.has_session and any(
+            is_session(self.handler, p.annotation) for p in parameters[1:]
+        ):
+            raise TypeError(
+                f"{named(self.handler)} takes a Session of SQLAlchemy, and its worker has no "
+                "session=. Say what makes Sessions, as in @mp.worker('emails', "
+                "session=SessionLocal)."
             )
 
     @property

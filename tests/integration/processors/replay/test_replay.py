@@ -167,7 +167,7 @@ def test_an_async_reset_handler_is_refused(mp: Milepost) -> None:
     processor = mp.processor("filling")(leave_all)
     with pytest.raises(TypeError, match="a plain function"):
 
-        @processor.on_reset  # type: ignore[type-var]  # what is refused
+        @processor.on_reset
         async def empty(tx: AsyncConnection, to: Position) -> None: ...
 
 

@@ -1,0 +1,52 @@
+"""The shop behind HTTP: an order, its message and its job together, and what follows from them."""
+
+from __future__ import annotations
+
+import re
+
+import httpx
+
+from milepost import Milepost
+from tests.integration.examples.running import Place
+from tests.waiting import wait_until
+
+
+def test_orders_are_placed_confirmed_and_added_up(place: Place) -> None:
+    place.said("milepost migrate")
+    with (
+        place.running("python -m examples.fastapi --port 0") as printed,
+        httpx.Client(timeout=30) as client,
+    ):
+        wait_until(lambda: "serving" in printed())
+        client.base_url = re.findall(r"serving (http\S+)", printed())[0]
+        assert client.get("/orders/1").status_code == 404
+        for number, customer in enumerate(["ann", "bob", "ann"], start=1):
+            order = {"number": number, "customer": customer, "total": 10 * number}
+            created = client.post("/orders", json=order)
+            assert (created.status_code, created.json()) == (201, order | {"is_confirmed": False})
+        again = client.post("/orders", json={"number": 1, "customer": "ann", "total": 5})
+        assert (again.status_code, again.json()["detail"]) == (409, "There is an order 1 already.")
+        assert (types(place), jobs(place)) == (["OrderPlaced"] * 3, 3), "nothing of the refused one"
+
+        with place.running("milepost run examples.fastapi.app:mp"):
+            wait_until(lambda: all(is_confirmed(client, number) for number in (1, 2, 3)))
+            wait_until(lambda: spent(client, "ann") == 40 and spent(client, "bob") == 20)
+    assert sorted(types(place)) == ["OrderConfirmed"] * 3 + ["OrderPlaced"] * 3
+    assert jobs(place) == 0
+
+
+def is_confirmed(client: httpx.Client, number: int) -> bool:
+    return bool(client.get(f"/orders/{number}").json()["is_confirmed"])
+
+
+def spent(client: httpx.Client, customer: str) -> int:
+    return int(client.get(f"/customers/{customer}").json()["total"])
+
+
+def types(place: Place) -> list[str]:
+    return [message.type for message in Milepost(place.url).read()]
+
+
+def jobs(place: Place) -> int:
+    with Milepost(place.url).connect() as conn:
+        return len(conn.execute("select from milepost.jobs").fetchall())
