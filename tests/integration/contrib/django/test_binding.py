@@ -1,62 +1,27 @@
-"""Handlers and Django's ORM share one transaction with the checkpoint, or with the end of a job."""
+"""Handlers and Django's ORM share one transaction with the checkpoint."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from threading import get_ident
 from typing import Any
-from uuid import UUID
 
 import psycopg
 import pytest
 from django.db import IntegrityError, close_old_connections, connection, connections, transaction
-from django.db.backends.postgresql.psycopg_any import get_adapters_template
-from django.db.backends.signals import connection_created
-from psycopg.types.range import Range
 
 from milepost import Job, Message, Milepost, Retry
 from milepost.contrib.django import append, put
 from milepost.errors import HandlerFailed
-from milepost.records import RecordedMessage
 from milepost.runtime import Timing
+from tests.integration.contrib.django.billing import Messages, bill, noting, place, process, totals
 from tests.integration.contrib.django.shop.models import Order
-
-Messages = list[RecordedMessage]
 
 
 @pytest.fixture
 def timing() -> Timing:
     return Timing(orders_seconds=0.05)
-
-
-def place(*numbers: int) -> None:
-    with transaction.atomic():
-        append(*(Message("OrderPlaced", {"number": number}) for number in numbers))
-
-
-def bill(messages: Messages, tx: Any = None) -> None:
-    for message in messages:
-        Order.objects.update_or_create(
-            number=message.data["number"], defaults={"total": 10 * message.data["number"]}
-        )
-
-
-def process(mp: Milepost, handler: Callable[[Messages, Any], None], **options: Any) -> None:
-    mp.processor("billing", **options)(handler)
-    mp.run(until="caught_up", fail_fast=True)
-
-
-def noting(seen: list[Any]) -> Callable[[Messages, Any], None]:
-    def handle(messages: Messages, tx: Any) -> None:
-        seen.append(tx)
-
-    return handle
-
-
-def totals() -> dict[int, int]:
-    return dict(Order.objects.values_list("number", "total"))
 
 
 def failure(mp: Milepost, handler: Callable[[Messages, Any], None]) -> str:
@@ -250,74 +215,6 @@ def test_a_failing_callback_is_logged_and_harms_nothing(
     assert "no mail today" in caplog.text
 
 
-def test_values_are_converted_as_on_any_connection_of_django(mp: Milepost) -> None:
-    place(1)
-    when = datetime(2026, 7, 1, 12, 30, tzinfo=UTC)
-    opened = Range(when, when + timedelta(hours=1))
-    fields = {"placed_at": when, "details": {"a": [1]}, "address": "10.0.0.1", "open_for": opened}
-    seen: list[Order] = []
-
-    def handle(messages: Messages, tx: Any) -> None:
-        Order.objects.create(number=1, **fields)
-        seen.extend(Order.objects.filter(details__a=[1]).iterator(chunk_size=1))
-
-    process(mp, handle)
-    expected = Order.objects.get()
-    for name in fields:
-        assert getattr(seen[0], name) == getattr(expected, name) == fields[name]
-    assert seen[0].placed_at.tzinfo is expected.placed_at.tzinfo
-
-
-def test_the_sessions_time_zone_is_djangos(mp: Milepost) -> None:
-    place(1)
-    seen: list[str] = []
-
-    def handle(messages: Messages, tx: Any) -> None:
-        tx.connection.execute("set time zone 'Asia/Tokyo'")  # gone with the batch
-
-    def look(messages: Messages, tx: Any) -> None:
-        seen.append(tx.connection.info.parameter_status("TimeZone"))
-
-    mp.processor("first")(handle)
-    mp.processor("second")(look)
-    mp.run(until="caught_up", fail_fast=True)
-    place(2)
-    mp.run(until="caught_up", fail_fast=True)
-    assert seen == ["UTC"] * 2
-
-
-def test_our_own_statements_see_none_of_djangos_converters(mp: Milepost) -> None:
-    place(1)
-    seen: list[Any] = []
-
-    def handle(messages: Messages, tx: Any) -> None:
-        bill(messages)
-        conn = tx.connection
-        seen.append(conn.cursor_factory)
-        seen.extend(conn.execute("""select '{"a": 1}'::jsonb, '10.0.0.1'::inet""").fetchone())
-
-    process(mp, handle)
-    assert seen[0] is psycopg.Cursor
-    assert seen[1] == {"a": 1}
-    assert str(seen[2]) == "10.0.0.1"
-    assert type(seen[2]) is not str
-
-
-def test_receivers_of_connection_created_are_told_of_the_connection(mp: Milepost) -> None:
-    place(1)
-    seen: list[Any] = []
-
-    def receive(sender: Any, connection: Any, **rest: Any) -> None:
-        seen.append(connection)
-
-    connection_created.connect(receive)
-    try:
-        process(mp, noting(seen))
-    finally:
-        connection_created.disconnect(receive)
-    assert seen[0] is seen[1]
-
-
 def test_append_and_put_in_a_handler_are_part_of_its_transaction(mp: Milepost) -> None:
     place(1)
 
@@ -361,74 +258,6 @@ def test_without_the_orm_tx_is_a_psycopg_connection(project: None) -> None:
     assert [type(each) for each in seen] == [psycopg.Connection]
 
 
-@pytest.mark.parametrize("handle", ["job", "batch"])
-def test_a_workers_effects_commit_with_the_end_of_the_job(mp: Milepost, handle: Any) -> None:
-    with transaction.atomic():
-        ids = put(Job("orders", {"number": 1}, max_attempts=1), Job("orders", {"number": 2}))
-    seen: list[Any] = []
-
-    def work(given: Any, tx: Any) -> None:
-        for job in given if isinstance(given, list) else [given]:
-            Order.objects.create(number=job.content["number"])
-            transaction.on_commit(lambda: seen.append(sorted(totals())))
-
-    mp.worker("orders", handle=handle, concurrency=1)(work)
-    mp.run(until="drained", fail_fast=True)
-    assert sorted(totals()) == [1, 2]
-    assert seen[-1] == [1, 2]
-    assert len(ids) == len(seen) == 2
-
-
-def test_a_workers_effects_are_undone_if_it_fails(mp: Milepost) -> None:
-    with transaction.atomic():
-        put(Job("orders", max_attempts=1))
-
-    def work(job: Any, tx: Any) -> None:
-        Order.objects.create(number=1)
-        raise RuntimeError("too late")
-
-    mp.worker("orders")(work)
-    mp.run(until="drained")
-    assert totals() == {}
-
-
-def test_a_worker_without_tx_has_a_connection_of_its_own_that_does_not_stay_open(
-    mp: Milepost,
-) -> None:
-    with transaction.atomic():
-        put(*(Job("orders", number) for number in range(20)))
-    seen: list[bool] = []
-
-    def work(job: Any) -> None:
-        Order.objects.create(number=job.content)
-        seen.append(connection.in_atomic_block)
-
-    mp.worker("orders", concurrency=4)(work)
-    mp.run(until="drained", fail_fast=True)
-    assert (len(totals()), set(seen)) == (20, {False})
-    with mp.connect() as conn:
-        row = conn.execute(
-            "select count(*) from pg_stat_activity where datname = current_database()"
-            " and application_name <> 'milepost' and pid <> %s and backend_type = 'client backend'",
-            [connection.connection.info.backend_pid],
-        ).fetchone()
-    assert row == (0,)
-
-
-def test_a_task_with_tx_uses_the_orm_in_its_transaction(mp: Milepost) -> None:
-    seen: list[bool] = []
-
-    @mp.task
-    def bill_one(tx: Any, number: int) -> None:
-        Order.objects.create(number=number)
-        seen.append(connection.in_atomic_block)
-
-    with transaction.atomic():
-        put(bill_one.job(number=3))
-    mp.run(until="drained", fail_fast=True)
-    assert (sorted(totals()), seen) == ([3], [True])
-
-
 def test_a_connection_that_is_lost_in_a_handler_is_not_its_failure(mp: Milepost) -> None:
     """Django raises an error of its own for psycopg's."""
     place(1)
@@ -444,24 +273,3 @@ def test_a_connection_that_is_lost_in_a_handler_is_not_its_failure(mp: Milepost)
 
     process(mp, handle, retry=Retry(limit=0))
     assert (totals(), len(calls)) == ({1: 10}, 2)
-
-
-def test_every_converter_of_django_is_on_its_cursors_in_a_handler(mp: Milepost) -> None:
-    """A newer Django may have more of them."""
-    place(1)
-    found: list[bool] = []
-
-    def maps(adapters: Any) -> list[dict[Any, Any]]:
-        return [*adapters._loaders, *adapters._dumpers.values()]
-
-    def handle(messages: Messages, tx: Any) -> None:
-        template = get_adapters_template(True, tx.timezone)
-        with tx.cursor() as cursor:
-            own = maps(cursor.cursor.adapters)
-        for ours, djangos, plain in zip(own, maps(template), maps(psycopg.adapters), strict=True):
-            # psycopg enters the one of UUID when it is first used.
-            wanted = {k: v for k, v in djangos.items() if plain.get(k) is not v and k is not UUID}
-            found.extend(ours.get(kind) is converter for kind, converter in wanted.items())
-
-    process(mp, handle)
-    assert found == [True] * 6
