@@ -20,6 +20,7 @@ from milepost.archive import (
     remove_old,
     set_policy,
 )
+from milepost.binding import binding_of
 from milepost.drivers import engine as engines
 from milepost.embedded import EmbeddedServer
 from milepost.environment import refuse_embedded
@@ -69,7 +70,7 @@ H = TypeVar("H", bound="Handler")
 G = TypeVar("G", bound="Callable[[], Any]")
 
 
-def _named(url: str | None, engine: AnyEngine | None) -> str | None:
+def _named(url: db.UrlSource | None, engine: AnyEngine | None) -> db.UrlSource | None:
     if url is not None:
         return url
     return db.environment_url(os.environ) if engine is None else engines.url_of(engine)
@@ -80,15 +81,18 @@ class Milepost:
 
     The database is `url`, else that of `engine`, else MILEPOST_URL, else what the PG* variables
     say, else the embedded server, which is started if need be, unless MILEPOST_EMBEDDED=off forbids
-    it.
+    it. A function as `url` is called whenever a connection is opened.
 
     `engine`: an Engine or AsyncEngine of SQLAlchemy. With an Engine of psycopg 3, `connect` and the
     short calls use its pool. What runs for long has connections of its own.
+
+    `session`: the default of `session=` for processors and workers whose handlers have a
+    transaction.
     """
 
     def __init__(
         self,
-        url: str | None = None,
+        url: db.UrlSource | None = None,
         *,
         engine: AnyEngine | None = None,
         schema: str = sql.DEFAULT_SCHEMA,
@@ -96,22 +100,37 @@ class Milepost:
         max_payload_bytes: int = DEFAULT_MAX_PAYLOAD_BYTES,
         max_connections: int = DEFAULT_MAX_CONNECTIONS,
         timing: Timing | None = None,
+        session: Any = None,
     ) -> None:
         self.schema = sql.check_schema_name(schema)
         self.max_payload_bytes = max_payload_bytes
         named = _named(url, engine)
         if named is None:
             refuse_embedded(os.environ)
-        self._url = EmbeddedServer(directory).start() if named is None else named
-        self._runtime = Runtime(self._url, self.schema, max_connections, timing or Timing())
+        source = EmbeddedServer(directory).start() if named is None else named
+        self._runtime = Runtime(source, self.schema, max_connections, timing or Timing())
         # Where its data are, if nobody named a database.
         self.embedded_directory = directory.resolve() if named is None else None
         self._pool = engine if engine is not None and engines.lends(engine) else None
         self._is_checked = False
         self._subscriptions = log.Subscriptions(self.schema, max_payload_bytes)
         self._processors: dict[str, Processor] = {}
-        self._queue = queue.Registry(self._runtime)
+        self._session = None if session is None else binding_of(session)
+        self._queue = queue.Registry(self._runtime, self._session)
         self._pipelines: dict[str, Pipeline] = {}
+
+    @classmethod
+    def from_django(cls, using: str | None = None, *, orm: bool = True) -> Milepost:
+        """On the database of Django's settings: `settings.DATABASES[using]`, by default the alias
+        that `settings.MILEPOST` names. With `orm`, what handlers do by Django's ORM is part of
+        their transaction, and `tx` is Django's connection. Needs milepost[django]."""
+        from milepost.contrib.django.application import from_django
+
+        return from_django(cls, using, orm=orm)
+
+    @property
+    def _url(self) -> str:
+        return self._runtime.url
 
     @contextmanager
     def connect(self) -> Iterator[Connection]:
@@ -219,6 +238,9 @@ class Milepost:
 
         Handlers by type: `billing = mp.processor("billing")`, then `@billing.on("OrderPlaced")`.
         """
+        is_exactly_once = options.get("delivery", "exactly_once") == "exactly_once"
+        if is_exactly_once and options.get("engine", "process") == "process":
+            options.setdefault("session", self._session)
         definition = Definition(
             ProcessorOptions(name, **options), is_delivery_given="delivery" in options
         )

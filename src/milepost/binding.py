@@ -47,6 +47,13 @@ def bound_async(binding: Binding | None, conn: AsyncConnection) -> AbstractAsync
     return nullcontext(conn) if binding is None else binding.bound_async(conn)
 
 
+def committed(binding: Binding | None) -> None:
+    """In the thread of the handlers, after their transaction has committed. Not every binding has
+    something to do then."""
+    if (notice := getattr(binding, "committed", None)) is not None:
+        notice()
+
+
 def binding_of(session: Any) -> Binding:
     """`session=`, as a binding: a sessionmaker, a class of Sessions, any callable that takes
     `bind=` and returns a Session, or a binding."""

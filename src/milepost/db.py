@@ -39,6 +39,8 @@ T = TypeVar("T")
 Connection: TypeAlias = "psycopg.Connection[Any]"
 AsyncConnection: TypeAlias = "psycopg.AsyncConnection[Any]"
 Statement: TypeAlias = "tuple[bytes, dict[str, Any]]"  # a query and its parameters
+# A URL, or what returns it whenever a connection is opened: a framework may rename its database.
+UrlSource: TypeAlias = "str | Callable[[], str]"
 # A connection, what another driver's connection knows of its session, or the URL of one.
 Who: TypeAlias = "Connection | AsyncConnection | Info | str"
 
@@ -237,6 +239,10 @@ def _is_ambiguous(url: str, parts: Mapping[str, Any]) -> bool:
     # The first character of a host may be @: an abstract socket.
     misplaced = str(parts.get("dbname") or "") + str(parts.get("host") or "")[1:]
     return ("://" in url and "@" in misplaced) or any(p and not p.isdigit() for p in ports)
+
+
+def url_of(source: UrlSource) -> str:
+    return source if isinstance(source, str) else source()
 
 
 def environment_url(environ: Mapping[str, str]) -> str | None:

@@ -305,6 +305,39 @@ class UnknownPredecessor(MilepostError):
     sqlstate = "MP009"
 
 
+class OutsideAtomic(WithFacts):
+    """`append` or `put` of milepost.contrib.django was called outside of a transaction."""
+
+    call: str
+    using: str
+    template = """{call}() was called outside of transaction.atomic() on the database {using!r}:
+        what it writes would be committed by itself, whatever becomes of your own writes. Nothing
+        was written. Call it inside `with transaction.atomic():`, or say that this is meant:
+        {call}(..., outside_atomic=True)."""
+
+
+class DjangoCallRefused(WithFacts):
+    """A handler called what would end the transaction of its Django connection."""
+
+    call: str
+    using: str
+    template = """{call} was called on the connection {using!r} of Django inside a handler. There it
+        is the transaction that also stores the checkpoint or completes the job: Milepost commits it
+        when the handler returns, and rolls it back when the handler raises. Nothing of this
+        transaction was committed. Remove the call; raise to undo everything, and use
+        `with transaction.atomic():` for what may fail alone."""
+
+
+class DjangoRollbackWanted(WithFacts):
+    """A handler returned although Django had marked its transaction to be rolled back."""
+
+    using: str
+    template = """A handler returned after a database error on the connection {using!r} of Django
+        that it had caught, or after set_rollback(True): Django would roll the transaction back.
+        Nothing of this transaction was committed. Put what may fail into `with
+        transaction.atomic():`, so that only that is undone; or let the handler raise."""
+
+
 class SessionCallRefused(WithFacts):
     """A handler called what would end or change the transaction of its Session."""
 
@@ -841,6 +874,16 @@ class UnknownTask(WithFacts):
         if self.name is None:
             return 'does not name a task, as {"task": "send", "arguments": {}} does'
         return f"is for the task {self.name!r}, which is not known here"
+
+
+class NotATask(WithFacts):
+    """A job in a queue of Django's Tasks names what this process cannot call."""
+
+    job: int
+    path: str | None
+    template = """Job {job} is for the task {path!r} of Django, which cannot be imported here, or is
+        not decorated with @task. A worker sets such a job aside: it is dead and keeps its content.
+        Deploy the code that has the task. Then: milepost queue retry {job}"""
 
 
 class TaskArgumentsChanged(WithFacts):

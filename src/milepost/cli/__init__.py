@@ -2,15 +2,20 @@
 
 import signal
 import sys
+import threading
+from collections.abc import Sequence
 
 __all__ = ["main"]
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None, program: str = "milepost") -> None:
+    """`words`: those after the program's name; by default those of this process."""
     # A script starts its background processes with SIGINT ignored. Our commands must end on that
-    # signal however they were started.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    # signal however they were started. Only the main thread can have signals.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # Imported here, so that a writer of the demo does not load what it does not need.
     from milepost.cli.app import app_for
 
-    app_for(sys.argv[1:])(prog_name="milepost")
+    given = sys.argv[1:] if words is None else list(words)
+    app_for(given)(args=given, prog_name=program)

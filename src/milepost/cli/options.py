@@ -29,7 +29,12 @@ Yes: TypeAlias = Annotated[bool, typer.Option("--yes", help="Do not ask for conf
 Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME")]
 Version: TypeAlias = Annotated[int | None, typer.Option(help="Default: the newest version.")]
 Application: TypeAlias = Annotated[
-    str, typer.Argument(metavar="MODULE:NAME", help="Where the Milepost instance is: app:mp.")
+    str,
+    typer.Argument(
+        metavar="MODULE:NAME",
+        envvar="MILEPOST_APP",
+        help="Where the Milepost instance is: app:mp. Default: MILEPOST_APP.",
+    ),
 ]
 Master: TypeAlias = Annotated[
     str | None,

@@ -128,7 +128,7 @@ class Definition:
     def check(self) -> None:
         """Refuses a handler that could not be called, before its worker starts."""
         self.resources.check(self.options.channel, self.calls, is_async=self.is_async)
-        if (session := self.options.session) is not None:
+        if (session := self.options.session) is not None and self.is_transactional:
             session.check(is_async=self.is_async)
         self._surrounded(self.handler)
 

@@ -15,19 +15,23 @@ from typing import TYPE_CHECKING, Any
 from milepost import db, sql
 
 if TYPE_CHECKING:
-    from milepost.db import Connection
+    from milepost.db import Connection, UrlSource
 
 MOST_CONNECTIONS = 4
 
 
 @dataclass(slots=True, eq=False)
 class Lookups:
-    url: str = field(repr=False)
+    source: UrlSource = field(repr=False)
     schema: str = sql.DEFAULT_SCHEMA
     _slots: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(MOST_CONNECTIONS))
     _lock: Lock = field(default_factory=Lock, init=False)
     _resting: list[Connection] = field(default_factory=list, init=False)
     _users: int = field(default=0, init=False)
+
+    @property
+    def url(self) -> str:
+        return db.url_of(self.source)
 
     @contextmanager
     def in_use(self) -> Iterator[None]:

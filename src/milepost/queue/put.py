@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, overload
 
 from milepost import sql
@@ -28,8 +29,6 @@ from milepost.steps import run_steps
 from milepost.telemetry import otel
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from milepost.db import Statement
     from milepost.drivers import AnyAsyncConnection, AnyConnection
     from milepost.steps import Steps
@@ -42,6 +41,7 @@ _COPY_TYPES = (
     "int8", "text", "bytea", "timestamptz", "text", "int2", "int4", "bytea", "interval",
     "text",
 )  # fmt: skip
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PLAIN_TYPES = _COPY_TYPES[:4]
 _TRACED_TYPES = (*_PLAIN_TYPES, "text")
 
@@ -191,7 +191,8 @@ def _copy(
         "channels": list(counts),
         "counts": list(counts.values()),
     }
-    ((now, ids),) = yield sql.query("queue_draw_ids", schema), parameters
+    ((microseconds, ids),) = yield sql.query("queue_draw_ids", schema), parameters
+    now = EPOCH + timedelta(microseconds=microseconds)
     if is_plain and trace is None:
         rows = _plain_rows(jobs, now, ids)
         yield Copy(sql.query("queue_copy_plain", schema), _PLAIN_TYPES, rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from milepost.encode import check_text
@@ -29,6 +29,7 @@ from milepost.queue.worker.worker import Worker
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from milepost.binding import Binding
     from milepost.handlers import Handler
     from milepost.queue.definition import Options
     from milepost.queue.schedules.times import Times
@@ -44,6 +45,7 @@ class Registry:
     """`workers` by their channels; those of tasks are made with their first task."""
 
     runtime: Runtime
+    session: Binding | None = None  # of handlers with a transaction that have no other
     workers: dict[str, Worker] = field(default_factory=dict)
     schedules: dict[str, Schedule] = field(default_factory=dict)
     _hooks: Hooks = field(default_factory=Hooks)
@@ -52,15 +54,19 @@ class Registry:
     results: Results = field(init=False)
 
     def __post_init__(self) -> None:
-        self.results = Results(Lookups(self.runtime.url, self.runtime.schema))
+        self.results = Results(Lookups(self.runtime.source, self.runtime.schema))
 
     def worker(self, channel: str, options: Options) -> Callable[[Handler], Worker]:
         settled = WorkerOptions(channel, **options)  # refused here, not at the handler
+        has_own = "session" in options
 
         def register(handler: Handler) -> Worker:
             self._refuse_taken(channel)
-            self.workers[channel] = self._made(settled, handler)
-            return self.workers[channel]
+            made = self._made(settled, handler)
+            if not has_own and made.definition.is_transactional:
+                made = self._made(replace(settled, session=self.session), handler)
+            self.workers[channel] = made
+            return made
 
         return register
 
@@ -75,7 +81,8 @@ class Registry:
         check_task_channel(channel)
         if options.get("handle", "job") != "job":
             raise ValueError("Tasks are called one by one: handle='batch' is for @mp.worker.")
-        self._task_options[channel] = settled = WorkerOptions(channel, **options)
+        settled = self._of_tasks(channel, options)
+        self._task_options[channel] = settled
         if (worker := self.workers.get(channel)) is not None:
             self._refuse_other(channel, worker)
             self.workers[channel] = self._made(settled, worker.definition.handler)
@@ -98,7 +105,7 @@ class Registry:
         calls = self._calls(task.channel)
         calls.add(task)
         if task.channel not in self.workers:
-            settled = self._task_options.get(task.channel) or WorkerOptions(task.channel)
+            settled = self._task_options.get(task.channel) or self._of_tasks(task.channel, {})
             self.workers[task.channel] = self._made(settled, calls)
         if times is not None:
             self.schedule(task.name, times, task.job())
@@ -136,6 +143,10 @@ class Registry:
         calls = worker.definition.handler
         assert isinstance(calls, TaskCalls)  # noqa: S101 - others are refused
         return calls
+
+    def _of_tasks(self, channel: str, options: Options) -> WorkerOptions:
+        settled = WorkerOptions(channel, **options)
+        return settled if "session" in options else replace(settled, session=self.session)
 
     def _made(self, options: WorkerOptions, handler: Handler) -> Worker:
         return Worker(Definition(options, handler, self._hooks, self._resources), self.runtime)

@@ -29,7 +29,7 @@ from milepost.runtime.session import Stopping
 from milepost.sql import DEFAULT_SCHEMA
 
 if TYPE_CHECKING:
-    from milepost.db import AsyncConnection, Connection
+    from milepost.db import AsyncConnection, Connection, UrlSource
     from milepost.runtime.event_loop import EventLoop
 
 DEFAULT_MAX_CONNECTIONS = 20
@@ -47,7 +47,7 @@ class Connections:
     """At most `most`. Of these, `own` are reserved for what the process itself needs: its watcher,
     and the duties that keep claims and locks."""
 
-    url: str = field(repr=False)
+    source: UrlSource = field(repr=False)
     most: int = DEFAULT_MAX_CONNECTIONS
     schema: str = DEFAULT_SCHEMA
     own: int = field(init=False)
@@ -59,6 +59,10 @@ class Connections:
 
     def __post_init__(self) -> None:
         self.own = min(LEAST_OWN, self.most - 1)
+
+    @property
+    def url(self) -> str:
+        return db.url_of(self.source)
 
     def reserve(self, own: int) -> None:
         """Refuses a budget that leaves nothing for batches and jobs."""

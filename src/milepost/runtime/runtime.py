@@ -14,7 +14,7 @@ from milepost.runtime.lost_server import Backoff, is_server_starting
 from milepost.runtime.watcher import Chore, OnCancel, Watch, Watcher
 
 if TYPE_CHECKING:
-    from milepost.db import Connection
+    from milepost.db import Connection, UrlSource
     from milepost.runtime.group import Member
 
 WATCHER = 1
@@ -38,7 +38,7 @@ class Timing:
 
 @dataclass(slots=True, eq=False)
 class Runtime:
-    url: str = field(repr=False)
+    source: UrlSource = field(repr=False)
     schema: str
     max_connections: int = DEFAULT_MAX_CONNECTIONS
     timing: Timing = field(default_factory=Timing)
@@ -50,7 +50,11 @@ class Runtime:
     _own: int = field(default=WATCHER, init=False)  # what the process needs besides its members
 
     def __post_init__(self) -> None:
-        self.connections = Connections(self.url, self.max_connections, self.schema)
+        self.connections = Connections(self.source, self.max_connections, self.schema)
+
+    @property
+    def url(self) -> str:
+        return db.url_of(self.source)
 
     def check(
         self,

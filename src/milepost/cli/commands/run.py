@@ -4,9 +4,10 @@ in several."""
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -177,6 +178,13 @@ def refuse_unrunnable(application: str, mp: Milepost, only: list[str] | None) ->
     mp.members(only or None)
 
 
+def set_up_django(environ: Mapping[str, str]) -> None:
+    """Where its settings are named, the application is part of a Django project: its models can be
+    imported only then. In a command of `manage.py` that is done already, and harmless again."""
+    if environ.get("DJANGO_SETTINGS_MODULE") and importlib.util.find_spec("django") is not None:
+        importlib.import_module("django").setup()
+
+
 def load(application: str, tell: Callable[[str], None] = say) -> Milepost:
     """The Milepost instance `module:name`; the current directory is importable."""
     module_name, _, name = application.partition(":")
@@ -185,6 +193,7 @@ def load(application: str, tell: Callable[[str], None] = say) -> Milepost:
     directory = str(Path.cwd())
     if directory not in sys.path:
         sys.path.insert(0, directory)
+    set_up_django(os.environ)
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:

@@ -25,7 +25,7 @@ from psycopg.errors import LockNotAvailable
 from psycopg.rows import tuple_row
 
 from milepost import sql
-from milepost.binding import bound, bound_async
+from milepost.binding import bound, bound_async, committed
 from milepost.checkpoints import Answer
 from milepost.db import Statement, one, plain, plain_async, translated
 from milepost.errors import TransactionEnded, describe
@@ -169,7 +169,7 @@ class ExactlyOnceEffects(Effects):
         batch = BatchTransaction(self, messages, guard, parking)
         with self.lease as conn:
             try:
-                return self._run(conn, batch)
+                answer = self._run(conn, batch)
             except Exception as error:
                 if batch.id is not None and not conn.closed and self._was_committed(conn, batch):
                     raise batch.committed_by_handler(error) from error
@@ -177,6 +177,9 @@ class ExactlyOnceEffects(Effects):
             finally:
                 # A handler may set it for itself; guards and reports read plain rows.
                 conn.row_factory = tuple_row
+        if answer is Answer.STORED:
+            committed(self.definition.options.session)
+        return answer
 
     @abstractmethod
     def _run(self, conn: Any, batch: BatchTransaction) -> Answer: ...

@@ -150,7 +150,7 @@ class BatchThreads(Threads, Batching):
         """The first list gets the transaction that was opened before any job was taken off."""
         stack = ExitStack()
         conn: Connection | None = lease.run(
-            lambda conn: stack.enter_context(transaction(lease, conn))
+            lambda conn: stack.enter_context(transaction(lease, conn, self._options.session))
         )
         try:
             if (job := self._next()) is None:  # another thread was quicker
@@ -168,7 +168,9 @@ class BatchThreads(Threads, Batching):
     ) -> None:
         given = list(jobs)
         with self._settling_all(jobs) as settled, stack:
-            tx = conn or lease.run(lambda new: stack.enter_context(transaction(lease, new)))
+            tx = conn or lease.run(
+                lambda new: stack.enter_context(transaction(lease, new, self._options.session))
+            )
             with calling_all(given, tx), self._limited(given, lease):
                 begin_all(given)
                 answer = self._handler(given, tx)

@@ -12,18 +12,22 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
+from milepost.binding import committed
 from milepost.runtime import is_transient
 
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack, ExitStack
 
+    from milepost.binding import Binding
     from milepost.db import AsyncConnection, Connection
     from milepost.runtime import AsyncLease, Lease
 
 
 @contextmanager
-def transaction(lease: Lease, conn: Connection) -> Iterator[Connection]:
-    """Until it ends the lease is in use."""
+def transaction(
+    lease: Lease, conn: Connection, binding: Binding | None = None
+) -> Iterator[Connection]:
+    """Until it ends the lease is in use. The binding is told of its commit."""
     with lease:
         try:
             with conn.transaction():
@@ -31,6 +35,7 @@ def transaction(lease: Lease, conn: Connection) -> Iterator[Connection]:
         except BaseException:
             lease.reset_after_failure(conn)
             raise
+    committed(binding)
 
 
 @asynccontextmanager

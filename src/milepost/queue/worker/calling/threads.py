@@ -164,7 +164,9 @@ class Threads(HandlerPool):
 
     def _call_next_in_transaction(self, lease: Lease) -> None:
         stack = ExitStack()
-        conn = lease.run(lambda conn: stack.enter_context(transaction(lease, conn)))
+        conn = lease.run(
+            lambda conn: stack.enter_context(transaction(lease, conn, self._options.session))
+        )
         if (job := self._next()) is None:  # another thread was quicker
             close_unused(stack)
             return

@@ -1,0 +1,1 @@
+"""The migrations that `manage.py migrate` runs."""

@@ -1,0 +1,1 @@
+"""There are no models. Django sends `pre_migrate` only to apps that have this module."""

@@ -1,0 +1,2 @@
+-- For this transaction only.
+select set_config('TimeZone', %(name)s, true)

@@ -1,0 +1,5 @@
+"""Django's settings are configured once in a process: before any of these modules is imported."""
+
+from tests.integration.contrib.django.configured import configure
+
+configure()
