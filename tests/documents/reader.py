@@ -3,8 +3,8 @@ directory and one database for all of it.
 
 - `python`: is run, with the names of all blocks before it; `await` works, too. If its first line is
   `# name.py`, the block is written into that file instead, behind what is there.
-- `sh`: is run by a shell that stops at the first command which fails. What it exports is there in the
-  next block. `milepost run app:mp` (without `--until`) runs until the next one, or until the end.
+- `sh`: is run by a shell that stops at the first command which fails. What it exports is there in
+  the next block. `milepost run app:mp` (without `--until`) runs until the next one, or the end.
 - `sql`: is run on the database of MILEPOST_URL.
 - `interrupt`, which is always hidden: Ctrl-C for the `milepost run` that is running.
 """
@@ -154,7 +154,7 @@ class Reader:
             output, _ = self.running.communicate()
             raise CommandFailed("milepost run", self.running.returncode, output)
         with db.connect(self.url) as conn:
-            return db.one(conn.execute(CONNECTED, [since]).fetchone())[0] > 0
+            return bool(db.one(conn.execute(CONNECTED, [since]).fetchone())[0])
 
     def stop(self) -> None:
         """As Ctrl-C does: what has begun is finished, and that is a success."""

@@ -45,7 +45,9 @@ def test_the_document_runs(document: Path, url: str, tmp_path: Path) -> None:
         timeout=PATIENCE_SECONDS,
     )
     if code != 0:
-        pytest.fail(f"{document.relative_to(ROOT)} does not run.\n{output}\n{errors}", pytrace=False)
+        pytest.fail(
+            f"{document.relative_to(ROOT)} does not run.\n{output}\n{errors}", pytrace=False
+        )
 
 
 def test_every_block_names_a_language_that_is_run_or_shown() -> None:
