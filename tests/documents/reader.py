@@ -41,7 +41,7 @@ where datname = current_database() and application_name like 'milepost%%' and ba
 """
 EXPORTED = ".exported"
 INTERRUPTED = 130
-PATIENCE_SECONDS = 100.0  # on a busy machine
+PATIENCE_SECONDS = 240.0  # for Spark to start, on a busy machine
 # `milepost` without the second that Python takes to import it (tests/zygote.py).
 COMMAND = f"""\
 #!/bin/sh
@@ -128,7 +128,7 @@ class Reader:
 
     def finish(self, script: str) -> None:
         # An assignment with a word that is not there would go on: -u.
-        text = f". ./{EXPORTED}\nset -eu\n{script}\nexport -p > '{self.directory / EXPORTED}'\n"
+        text = f"set -eu\n{script}\nexport -p > '{self.directory / EXPORTED}'\n"
         process = self._popen(text, [self.directory / ".programs"])
         output, _ = process.communicate(timeout=PATIENCE_SECONDS)
         self.said += output
@@ -144,7 +144,7 @@ class Reader:
         """In another terminal: it runs on while the next lines are entered."""
         self.stop()
         begun = datetime.now(UTC)
-        self.running = self._popen(f". ./{EXPORTED}\nexec {line}")
+        self.running = self._popen(f"exec {line}")
         wait_until(lambda: self.is_running(begun), PATIENCE_SECONDS)
 
     def is_running(self, since: datetime) -> bool:
@@ -167,22 +167,23 @@ class Reader:
             raise CommandFailed("milepost run", self.running.returncode, output)
         self.running = None
 
-    def follow(self, line: str) -> None:
-        """Until it has shown something; then Ctrl-C."""
-        with self._popen(f". ./{EXPORTED}\nexec {line}") as process:
+    def follow(self, line: str, count: int = 1) -> list[str]:
+        """Until it has shown so many lines; then Ctrl-C."""
+        with self._popen(f"exec {line}") as process:
             assert process.stdout is not None
-            shown = process.stdout.readline()
+            shown = [process.stdout.readline() for _ in range(count)]
             process.send_signal(signal.SIGINT)
         if process.returncode != INTERRUPTED:
-            raise CommandFailed(line, process.returncode, shown)
+            raise CommandFailed(line, process.returncode, "".join(shown))
+        return shown
 
     def _popen(self, script: str, programs: Iterable[Path] = ()) -> subprocess.Popen[str]:
         ours = [*programs, Path(sys.executable).parent]
         path = os.pathsep.join([*map(str, ours), os.environ["PATH"]])
         return subprocess.Popen(
-            ["/bin/sh", "-c", script],
+            ["/bin/sh", "-c", f". ./{EXPORTED}\nexport PATH='{path}'\n{script}"],
             cwd=self.directory,
-            env=os.environ | {"PATH": path, ZYGOTE: str(self.zygote)},
+            env=os.environ | {ZYGOTE: str(self.zygote)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -26,6 +26,11 @@ REFERENCE = {
     "reference/sql.md": sql_reference.page,
     "reference/command-line.md": command_reference.page,
 }
+# What a browser loads by itself; a link is not among it.
+LOADED = re.compile(
+    r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["']((?:https?:)?//[^"']+)"""
+    r"""|<link\b[^>]*\bhref=["']((?:https?:)?//[^"']+)"""
+)
 GUIDES = "How-to guides"
 
 
@@ -52,3 +57,10 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     return links.rewritten(MARKS.sub("", markdown), page.file.src_uri)
+
+
+def on_post_page(output: str, *, page: Page, **_: Any) -> str:
+    """Whoever reads the documentation tells nobody else of it."""
+    for found in LOADED.finditer(output):
+        log.warning("%s loads %s from another host", page.file.src_uri, found[1] or found[2])
+    return output

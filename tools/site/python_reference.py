@@ -46,9 +46,9 @@ def page() -> str:
 def problems() -> Iterator[str]:
     for module, names in public_names().items():
         for name in names:
-            yield from _undocumented(f"{module}.{name}", _package()[f"{module}.{name}"[9:]])
+            yield from undocumented(f"{module}.{name}", _package()[f"{module}.{name}"[9:]])
     for name in _errors():
-        yield from _undocumented(f"{ERRORS}.{name}", _package()[f"errors.{name}"])
+        yield from undocumented(f"{ERRORS}.{name}", _package()[f"errors.{name}"])
     yield from _not_shown()
 
 
@@ -83,7 +83,7 @@ def _errors() -> list[str]:
     return [m.name for m in ours if m.is_class and not m.name.startswith("_")]
 
 
-def _undocumented(name: str, found: griffe.Object | griffe.Alias) -> Iterator[str]:
+def undocumented(name: str, found: griffe.Object | griffe.Alias) -> Iterator[str]:
     if found.is_attribute:
         return  # a constant; its value says what it is
     if not found.has_docstring:
