@@ -30,7 +30,7 @@ check: $(READY)
 # The documentation as a site, in ./site.
 docs: $(READY)
 	$(SITE)
-	@echo 'Open site/index.html'
+	@echo 'Open site/index.html, or with the search: $(PYTHON) -m http.server --directory site'
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)

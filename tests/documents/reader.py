@@ -37,7 +37,7 @@ RUN = re.compile(r"milepost run (?!.*--until)")
 FOLLOW = re.compile(r"milepost .*--follow")
 CONNECTED = """
 select count(*) from pg_stat_activity
-where datname = current_database() and application_name like 'milepost%%' and backend_start > %s
+where datname = current_database() and application_name like 'milepost %%' and backend_start > %s
 """
 EXPORTED = ".exported"
 INTERRUPTED = 130
