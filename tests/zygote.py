@@ -154,12 +154,23 @@ def run(
 def _start(
     program: Sequence[str], environment: Mapping[str, str], streams: Sequence[int], directory: Path
 ) -> Process:
+    return start_at(zygote(), program, environment, streams, directory)
+
+
+def start_at(
+    way: socket.socket,
+    program: Sequence[str],
+    environment: Mapping[str, str],
+    streams: Sequence[int],
+    directory: Path,
+) -> Process:
+    """By the zygote at the other end of the way."""
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with its, tempfile.TemporaryFile() as request:
         request.write(json.dumps([list(program), dict(environment), str(directory)]).encode())
         request.seek(0)
         files = [*streams, its.fileno(), request.fileno()]
-        socket.send_fds(zygote(), [b"run"], files)
+        socket.send_fds(way, [b"run"], files)
     return Process(int(ours.recv(100)), ours)
 
 
