@@ -32,31 +32,44 @@ if TYPE_CHECKING:
 
 
 def of_session(session: Any) -> Driver:
-    with _usable(session):
+    try:
         connection = session.connection()
-    return of_connection(connection)
+        raw = _begun(connection)
+    except _refusal() as exc:
+        raise _unusable(session, exc) from exc
+    return _of_raw(connection, raw)
 
 
 def of_connection(connection: Any) -> Driver:
-    with _usable(connection):
+    try:
         raw = _begun(connection)
-    if isinstance(raw, psycopg.Connection):
-        return _Psycopg(raw, connection)
-    return _Statements(connection, _dialect(connection, raw))
+    except _refusal() as exc:
+        raise _unusable(connection, exc) from exc
+    return _of_raw(connection, raw)
 
 
 async def of_async_session(session: Any) -> AsyncDriver:
-    with _usable(session):
+    try:
         connection = await session.connection()
+    except _refusal() as exc:
+        raise _unusable(session, exc) from exc
     return await of_async_connection(connection)
 
 
 async def of_async_connection(connection: Any) -> AsyncDriver:
-    with _usable(connection):
+    try:
         raw = await connection.run_sync(_begun)
+    except _refusal() as exc:
+        raise _unusable(connection, exc) from exc
     if isinstance(raw, psycopg.AsyncConnection):
         return _AsyncPsycopg(raw, connection)
     return _AsyncStatements(connection, _dialect(connection.sync_connection, raw))
+
+
+def _of_raw(connection: Any, raw: Any) -> Driver:
+    if isinstance(raw, psycopg.Connection):
+        return _Psycopg(raw, connection)
+    return _Statements(connection, _dialect(connection, raw))
 
 
 def _begun(connection: Any) -> Any:
@@ -71,15 +84,15 @@ def _begun(connection: Any) -> Any:
     return raw
 
 
-@contextmanager
-def _usable(given: Any) -> Iterator[None]:
-    """SQLAlchemy refuses what is closed, or is to be rolled back first, with this error."""
-    try:
-        yield
-    except sys.modules["sqlalchemy.exc"].InvalidRequestError as exc:
-        raise ConnectionUnusable(
-            f"SQLAlchemy refuses to use this {type(given).__name__}: nothing was written. {exc}"
-        ) from exc
+def _refusal() -> type[Exception]:
+    """How SQLAlchemy refuses what is closed, or has to be rolled back first."""
+    error: type[Exception] = sys.modules["sqlalchemy.exc"].InvalidRequestError
+    return error
+
+
+def _unusable(given: Any, exc: Exception) -> ConnectionUnusable:
+    kind = type(given).__name__
+    return ConnectionUnusable(f"SQLAlchemy refuses this {kind}: nothing was written. {exc}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,29 +137,33 @@ def _of_driver(exc: Any) -> BaseException:
 
 
 @contextmanager
-def _wrapped(connection: Any) -> Iterator[None]:
-    """Raise SQLAlchemy's error for one of psycopg, as its own statements do."""
+def _errors(
+    driver: Psycopg | AsyncPsycopg, connection: Any, schema: str, activity: sql.Activity
+) -> Iterator[None]:
+    """Our errors, where we have one; else SQLAlchemy's for that of psycopg, as its own statements
+    raise. One block, and not one in another: it is entered for each append."""
     try:
         yield
     except psycopg.Error as exc:
-        dialect = connection.dialect
-        wrapped: Exception = sys.modules["sqlalchemy.exc"].DBAPIError.instance(
-            None,
-            None,
-            exc,
-            psycopg.Error,
-            connection_invalidated=connection.invalidated,
-            dialect=dialect,
-        )
-        raise wrapped from exc
+        if driver.conn.closed and isinstance(driver, Psycopg):
+            connection.invalidate(exc)
+        try:
+            with translated(schema, activity, driver.conn):
+                raise
+        except psycopg.Error:
+            raise _wrapped(exc, connection) from exc
 
 
-@contextmanager
-def _both(
-    outer: AbstractContextManager[None], inner: AbstractContextManager[None]
-) -> Iterator[None]:
-    with outer, inner:
-        yield
+def _wrapped(exc: psycopg.Error, connection: Any) -> Exception:
+    wrapped: Exception = sys.modules["sqlalchemy.exc"].DBAPIError.instance(
+        None,
+        None,
+        exc,
+        psycopg.Error,
+        connection_invalidated=connection.invalidated,
+        dialect=connection.dialect,
+    )
+    return wrapped
 
 
 @dataclass(slots=True)
@@ -154,15 +171,7 @@ class _Psycopg(Psycopg):
     connection: Any
 
     def errors(self, schema: str, activity: sql.Activity) -> AbstractContextManager[None]:
-        return _both(_wrapped(self.connection), Psycopg.errors(self, schema, activity))
-
-    def do(self, step: Statement | Copy) -> Any:
-        try:
-            return Psycopg.do(self, step)
-        except psycopg.Error as exc:
-            if self.conn.closed:
-                self.connection.invalidate(exc)
-            raise
+        return _errors(self, self.connection, schema, activity)
 
 
 @dataclass(slots=True)
@@ -170,9 +179,7 @@ class _AsyncPsycopg(AsyncPsycopg):
     connection: Any
 
     def errors(self, schema: str, activity: sql.Activity) -> AbstractContextManager[None]:
-        return _both(
-            _wrapped(self.connection.sync_connection), AsyncPsycopg.errors(self, schema, activity)
-        )
+        return _errors(self, self.connection.sync_connection, schema, activity)
 
     async def do(self, step: Statement | Copy) -> Any:
         try:
