@@ -26,6 +26,18 @@ import sys
 import milepost, milepost.binding, milepost.cli
 assert not {"sqlalchemy", "sqlmodel", "django"} & sys.modules.keys()
 """
+# SQLAlchemy 2.1 installs greenlet only for those who ask for its asyncio.
+WITHOUT_GREENLET = """
+import sys
+sys.modules["greenlet"] = None  # an import of it fails
+from milepost import db
+from milepost.binding import binding_of
+from sqlalchemy import text
+from sqlalchemy.orm import sessionmaker
+with db.connect(sys.argv[1]) as conn, conn.transaction():
+    with binding_of(sessionmaker()).bound(conn) as session:
+        assert session.scalar(text("select 1")) == 1
+"""
 
 
 @pytest.fixture
@@ -145,6 +157,10 @@ def test_sessions_in_several_event_loops(url: str, conn: Connection) -> None:
 
 def test_nothing_of_an_orm_is_imported_for_those_who_use_none() -> None:
     subprocess.run([sys.executable, "-c", SILENT], check=True)
+
+
+def test_sessions_need_no_greenlet(url: str) -> None:
+    subprocess.run([sys.executable, "-c", WITHOUT_GREENLET, url], check=True)
 
 
 def test_what_makes_no_sessions_is_refused() -> None:

@@ -23,7 +23,6 @@ from psycopg.types.string import TextLoader
 from sqlalchemy import NullPool, create_engine
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg, PGDialectAsync_psycopg
-from sqlalchemy.ext.asyncio import create_async_engine
 
 from milepost.errors import SessionCallRefused
 
@@ -187,6 +186,8 @@ class EngineSettings:
         return create_engine(URL, creator=_handed.get, **self._options())
 
     def async_engine(self) -> AsyncEngine:
+        from sqlalchemy.ext.asyncio import create_async_engine  # needs greenlet
+
         async def handed() -> Any:
             return _handed.get()
 

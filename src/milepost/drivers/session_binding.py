@@ -8,6 +8,7 @@ the transaction is replaced on that one object: whoever calls it gets an error t
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
@@ -15,13 +16,6 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import (
-    AsyncEngine,
-    AsyncSession,
-    async_scoped_session,
-    async_sessionmaker,
-)
 from sqlalchemy.orm import Session, scoped_session
 
 from milepost.drivers.handed_connection import (
@@ -34,6 +28,7 @@ from milepost.drivers.handed_connection import (
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
+    from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
     from milepost.db import AsyncConnection, Connection
 
@@ -50,9 +45,10 @@ class SessionBinding:
 
     @classmethod
     def of(cls, session: Any) -> SessionBinding:
-        if isinstance(session, scoped_session | async_scoped_session):
+        scoped: Any = (scoped_session, *async_kinds("async_scoped_session"))
+        if isinstance(session, scoped):
             session = session.session_factory
-        if isinstance(session, Session | AsyncSession) or not callable(session):
+        if isinstance(session, (Session, *async_kinds("AsyncSession"))) or not callable(session):
             raise TypeError(
                 f"session is {session!r}: expected what makes Sessions, as sessionmaker(engine) or "
                 "the class Session. Each transaction gets a Session of its own."
@@ -69,47 +65,44 @@ class SessionBinding:
     @contextmanager
     def bound(self, conn: Connection) -> Iterator[Session]:
         handed = HandedSync(conn, self._on_cursor)
-        with _unwrapped(conn):
-            with handing(handed):
-                bind = self._engine.connect()
-            with (
-                bind,
-                closing(_expected(Session, self.factory(bind=bind))) as made,
-                _refusing(made, bind, handed),
-            ):
-                yield made
-                made.flush()
-                handed.raise_refused()
+        with handing(handed):
+            bind = self._engine.connect()
+        with (
+            bind,
+            closing(_expected(Session, self.factory(bind=bind))) as made,
+            _refusing(made, bind, handed),
+        ):
+            yield made
+            made.flush()
+            handed.raise_refused()
 
     @asynccontextmanager
     async def bound_async(self, conn: AsyncConnection) -> AsyncIterator[AsyncSession]:
         handed = HandedAsync(conn, self._on_cursor)
-        with _unwrapped(conn):
-            with handing(handed):
-                bind = await self._async_engine().connect()
-            async with (
-                aclosing(bind),
-                aclosing(_expected(AsyncSession, self._make_async(bind))) as made,
-            ):
-                with _refusing(made.sync_session, bind.sync_connection, handed):
-                    yield made
-                    await made.flush()
-                    handed.raise_refused()
+        with handing(handed):
+            bind = await self._async_engine().connect()
+        async with aclosing(bind), aclosing(self._make_async(bind)) as made:
+            with _refusing(made.sync_session, bind.sync_connection, handed):
+                yield made
+                await made.flush()
+                handed.raise_refused()
 
     def _make_async(self, bind: Any) -> Any:
         """A factory of Sessions makes what an AsyncSession works with."""
+        from sqlalchemy.ext.asyncio import AsyncSession
+
         if self._makes_async is False:
             kind: Any = self.factory
             return AsyncSession(bind, sync_session_class=kind)
-        return self.factory(bind=bind)
+        return _expected(AsyncSession, self.factory(bind=bind))
 
     @cached_property
     def _makes_async(self) -> bool | None:
         """None: only its caller knows."""
-        if isinstance(self.factory, async_sessionmaker):
+        if isinstance(self.factory, async_kinds("async_sessionmaker")):
             return True
         kind = getattr(self.factory, "class_", self.factory)
-        return issubclass(kind, AsyncSession) if isinstance(kind, type) else None
+        return issubclass(kind, async_kinds("AsyncSession")) if isinstance(kind, type) else None
 
     @cached_property
     def _on_cursor(self) -> Callable[[Any], None] | None:
@@ -162,12 +155,7 @@ def _expected(kind: type[Any], made: Any) -> Any:
     return made
 
 
-@contextmanager
-def _unwrapped(conn: Connection | AsyncConnection) -> Iterator[None]:
-    """A lost connection is psycopg's error, which the runtime knows, and not SQLAlchemy's."""
-    try:
-        yield
-    except DBAPIError as error:
-        if conn.closed and error.orig is not None:
-            raise error.orig from error
-        raise
+def async_kinds(name: str) -> tuple[type, ...]:
+    """A class of SQLAlchemy's asyncio, which needs greenlet, if the user has imported that."""
+    module = sys.modules.get("sqlalchemy.ext.asyncio")
+    return () if module is None else (getattr(module, name),)
