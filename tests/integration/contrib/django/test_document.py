@@ -13,7 +13,6 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from milepost import db
-from tests.server import TestServer
 
 DOCUMENT = Path(__file__).parents[4] / "docs" / "django.md"
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -58,9 +57,8 @@ class Reader:
 
 
 @pytest.fixture
-def reader(server: TestServer, tmp_path: Path) -> Reader:
-    """With a database that was never migrated."""
-    return Reader(tmp_path, server.url(server.create_database("mysite")))
+def reader(empty_database: str, tmp_path: Path) -> Reader:
+    return Reader(tmp_path, empty_database)
 
 
 def test_the_quickstart(reader: Reader) -> None:
