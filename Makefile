@@ -5,7 +5,10 @@ READY := .venv/.ready
 # Tests start Python many hundred times: without compiled files they take half as long again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test soak check bench format schema clean
+.PHONY: demo test soak check docs bench format schema clean
+
+# Strict: a broken link, or a public name without a docstring, fails. It says that a later MkDocs will differ.
+SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs --quiet build --strict
 
 demo: $(READY)
 	$(BIN)/milepost demo
@@ -22,6 +25,12 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(SITE)
+
+# The documentation as a site, in ./site.
+docs: $(READY)
+	$(SITE)
+	@echo 'Open site/index.html, or with the search: $(PYTHON) -m http.server --directory site'
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
@@ -36,7 +45,7 @@ schema: $(READY)
 	mv src/milepost/sql/schema.sql.new src/milepost/sql/schema.sql
 
 clean:
-	rm -rf .venv .peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .peers site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # Made again only when what is to be installed has changed, so that a second run starts immediately.
 $(READY): pyproject.toml constraints.txt

@@ -292,6 +292,7 @@ class Milepost:
         return self._queue.results.result(id_)
 
     async def result_async(self, id_: int) -> Any:
+        """The same for coroutines."""
         return await self._queue.results.result_async(id_)
 
     def wait_for_result(self, id_: int, timeout: float = queue.DEFAULT_TIMEOUT) -> Any:
@@ -299,6 +300,7 @@ class Milepost:
         return self._queue.results.wait(id_, timeout)
 
     async def wait_for_result_async(self, id_: int, timeout: float = queue.DEFAULT_TIMEOUT) -> Any:
+        """The same for coroutines."""
         return await self._queue.results.wait_async(id_, timeout)
 
     def set_channel(

@@ -1304,6 +1304,7 @@ class InvalidOutput(_OfPipeline):
 
     @property
     def problem(self) -> str:
+        """What is wrong with the output, without the name of the pipeline."""
         of = "its output" if self.column is None else f"the column {self.column!r} of its output"
         return f"{of} {self.reason}"
 

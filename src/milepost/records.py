@@ -89,6 +89,7 @@ class Segment:
     WHOLE: ClassVar[Segment]
 
     def holds(self, key: str | None) -> bool:
+        """Whether messages with this key are in it."""
         return key_hash(key) & self.mask == self.id
 
 
@@ -169,6 +170,8 @@ class TakenJob:
 
     @property
     def state(self) -> Any:
+        """What an earlier attempt has left by `Defer` or `Yield`, or what was put; None if there
+        is none."""
         return None if self.raw_state is None else orjson.loads(self.raw_state)
 
     def progress(self, value: Any) -> None:

@@ -1,7 +1,7 @@
 """What a document says is entered: its fenced blocks and, for the tests alone, its hidden ones.
 
-A hidden block is a comment, which readers do not see: `<!-- run: python`, lines, `-->`. A block that
-cannot be run in a test has a comment with the reason before it: `<!-- not run: needs a cluster -->`.
+A hidden block is a comment, which readers do not see: `<!-- run: python`, lines, `-->`. A block
+that no test can run has a comment with the reason before it: `<!-- not run: needs a cluster -->`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ SHOWN = ("text", "toml", "yaml", "json", "ini", "dockerfile", "mermaid", "html")
 
 BLOCK = re.compile(
     r"(?:^<!-- not run: (?P<reason>[^\n]+?) -->\n\n?)?"
-    r"(?:^(?P<indent> *)(?P<fence>`{3,})(?P<shown>[\w-]*)[^\n]*\n(?P<text>.*?)^(?P=indent)(?P=fence)$"
+    r"(?:^(?P<indent> *)(?P<fence>`{3,})(?P<shown>[\w-]*)[^\n]*\n"
+    r"(?P<text>.*?)^(?P=indent)(?P=fence)$"
     r"|^<!-- run: (?P<hidden>\w+)\n(?P<body>.*?)^-->$)",
     re.DOTALL | re.MULTILINE,
 )

@@ -3,8 +3,8 @@ directory and one database for all of it.
 
 - `python`: is run, with the names of all blocks before it; `await` works, too. If its first line is
   `# name.py`, the block is written into that file instead, behind what is there.
-- `sh`: is run by a shell that stops at the first command which fails. What it exports is there in the
-  next block. `milepost run app:mp` (without `--until`) runs until the next one, or until the end.
+- `sh`: is run by a shell that stops at the first command which fails. What it exports is there in
+  the next block. `milepost run app:mp` (without `--until`) runs until the next one, or the end.
 - `sql`: is run on the database of MILEPOST_URL.
 - `interrupt`, which is always hidden: Ctrl-C for the `milepost run` that is running.
 """
@@ -37,11 +37,11 @@ RUN = re.compile(r"milepost run (?!.*--until)")
 FOLLOW = re.compile(r"milepost .*--follow")
 CONNECTED = """
 select count(*) from pg_stat_activity
-where datname = current_database() and application_name like 'milepost%%' and backend_start > %s
+where datname = current_database() and application_name like 'milepost %%' and backend_start > %s
 """
 EXPORTED = ".exported"
 INTERRUPTED = 130
-PATIENCE_SECONDS = 100.0  # on a busy machine
+PATIENCE_SECONDS = 240.0  # for Spark to start, on a busy machine
 # `milepost` without the second that Python takes to import it (tests/zygote.py).
 COMMAND = f"""\
 #!/bin/sh
@@ -128,7 +128,7 @@ class Reader:
 
     def finish(self, script: str) -> None:
         # An assignment with a word that is not there would go on: -u.
-        text = f". ./{EXPORTED}\nset -eu\n{script}\nexport -p > '{self.directory / EXPORTED}'\n"
+        text = f"set -eu\n{script}\nexport -p > '{self.directory / EXPORTED}'\n"
         process = self._popen(text, [self.directory / ".programs"])
         output, _ = process.communicate(timeout=PATIENCE_SECONDS)
         self.said += output
@@ -144,7 +144,7 @@ class Reader:
         """In another terminal: it runs on while the next lines are entered."""
         self.stop()
         begun = datetime.now(UTC)
-        self.running = self._popen(f". ./{EXPORTED}\nexec {line}")
+        self.running = self._popen(f"exec {line}")
         wait_until(lambda: self.is_running(begun), PATIENCE_SECONDS)
 
     def is_running(self, since: datetime) -> bool:
@@ -154,7 +154,7 @@ class Reader:
             output, _ = self.running.communicate()
             raise CommandFailed("milepost run", self.running.returncode, output)
         with db.connect(self.url) as conn:
-            return db.one(conn.execute(CONNECTED, [since]).fetchone())[0] > 0
+            return bool(db.one(conn.execute(CONNECTED, [since]).fetchone())[0])
 
     def stop(self) -> None:
         """As Ctrl-C does: what has begun is finished, and that is a success."""
@@ -167,22 +167,23 @@ class Reader:
             raise CommandFailed("milepost run", self.running.returncode, output)
         self.running = None
 
-    def follow(self, line: str) -> None:
-        """Until it has shown something; then Ctrl-C."""
-        with self._popen(f". ./{EXPORTED}\nexec {line}") as process:
+    def follow(self, line: str, count: int = 1) -> list[str]:
+        """Until it has shown so many lines; then Ctrl-C."""
+        with self._popen(f"exec {line}") as process:
             assert process.stdout is not None
-            shown = process.stdout.readline()
+            shown = [process.stdout.readline() for _ in range(count)]
             process.send_signal(signal.SIGINT)
         if process.returncode != INTERRUPTED:
-            raise CommandFailed(line, process.returncode, shown)
+            raise CommandFailed(line, process.returncode, "".join(shown))
+        return shown
 
     def _popen(self, script: str, programs: Iterable[Path] = ()) -> subprocess.Popen[str]:
         ours = [*programs, Path(sys.executable).parent]
         path = os.pathsep.join([*map(str, ours), os.environ["PATH"]])
         return subprocess.Popen(
-            ["/bin/sh", "-c", script],
+            ["/bin/sh", "-c", f". ./{EXPORTED}\nexport PATH='{path}'\n{script}"],
             cwd=self.directory,
-            env=os.environ | {"PATH": path, ZYGOTE: str(self.zygote)},
+            env=os.environ | {ZYGOTE: str(self.zygote)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

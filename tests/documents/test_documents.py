@@ -1,5 +1,6 @@
 """Every block of the documents runs, from top to bottom, on a fresh database; those that need Spark
-in tests/pipeline/test_documents.py, the README in tests/integration/test_readme.py."""
+in tests/pipeline/test_documents.py, the README in tests/integration/test_readme.py, the quickstart
+in test_quickstart.py."""
 
 from __future__ import annotations
 
@@ -14,12 +15,14 @@ from tests.documents.blocks import DOCUMENTS, ROOT, RUN, SHOWN, blocks_of, needs
 from tests.server import program_of_server
 
 PATIENCE_SECONDS = 200.0  # for all of a document
-README = ROOT / "README.md"
-WITHOUT_SPARK = [d for d in DOCUMENTS if d != README and not needs_spark(d) and to_run(d)]
+# They have tests of their own.
+ELSEWHERE = (ROOT / "README.md", ROOT / "docs" / "quickstart.md")
+WITHOUT_SPARK = [d for d in DOCUMENTS if d not in ELSEWHERE and not needs_spark(d) and to_run(d)]
 # What no test can do, by document. Whoever adds a block that is not run adds its reason here.
 NOT_RUN: Mapping[str, list[str]] = {
-    "README.md": ["installs packages", "takes minutes; CI runs both"],
+    "README.md": ["installs packages", "they take minutes, and CI runs them"],
     "docs/archive.md": ["installs packages"],
+    "docs/quickstart.md": ["installs packages"],
     "docs/production.md": ["changes the services of the machine", "builds images"],
     "docs/retention.md": ["needs a bucket"],
     "docs/spark-cluster.md": [
@@ -45,7 +48,9 @@ def test_the_document_runs(document: Path, url: str, tmp_path: Path) -> None:
         timeout=PATIENCE_SECONDS,
     )
     if code != 0:
-        pytest.fail(f"{document.relative_to(ROOT)} does not run.\n{output}\n{errors}", pytrace=False)
+        pytest.fail(
+            f"{document.relative_to(ROOT)} does not run.\n{output}\n{errors}", pytrace=False
+        )
 
 
 def test_every_block_names_a_language_that_is_run_or_shown() -> None:

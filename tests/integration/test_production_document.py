@@ -1,4 +1,4 @@
-"""What docs/production.md says is entered, is entered here."""
+"""What docs/production.md says about backups and settings does what it says."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from psycopg.conninfo import conninfo_to_dict
 
 from milepost import Job, Message, Milepost, append, db, put
 from milepost.db import Connection
+from tests.documents.blocks import to_run
 from tests.server import TestServer, program_of_server
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "production.md"
-SECTION = re.compile(r"^## (.+?)$(.*?)(?=^## |\Z)", re.DOTALL | re.MULTILINE)
 MESSAGES = 300
 
 
@@ -29,10 +29,8 @@ def target(server: TestServer) -> Iterator[str]:
 
 
 def blocks(language: str, section: str | None = None) -> list[str]:
-    text = DOCUMENT.read_text()
-    if section is not None:
-        text = dict(SECTION.findall(text))[section]
-    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    found = [block for block in to_run(DOCUMENT) if block.language == language]
+    return [block.text for block in found if section in (None, block.heading)]
 
 
 @pytest.mark.parametrize("order", ["append"])
@@ -82,12 +80,3 @@ def test_its_urls_are_urls() -> None:
     assert len(urls) == 2
     for url in urls:
         assert conninfo_to_dict(db.conninfo(url))["sslmode"] == "verify-full"
-
-
-def test_its_links_lead_somewhere() -> None:
-    text = DOCUMENT.read_text()
-    anchors = {heading.lower().replace(" ", "-") for heading, _ in SECTION.findall(text)}
-    assert set(re.findall(r"\]\(#([\w-]+)\)", text)) <= anchors
-    files = re.findall(r"\]\((\.\./[^)#]+)", text)
-    assert files
-    assert [file for file in files if not (DOCUMENT.parent / file).is_file()] == []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import re
 from collections import Counter
 from pathlib import Path
 
@@ -11,24 +9,20 @@ import pytest
 
 from milepost import FileStore, Message, Milepost
 from milepost.db import Connection
+from tests.documents.blocks import to_run
 from tests.integration.examples.running import Place
 from tests.integration.processors.segments.claiming import expire_all
 from tests.waiting import wait_until
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "self-checkpointing.md"
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 RUN = "milepost run counts:mp"
 COUNTS = {f"key-{n}": 30 for n in range(20)}
 
 
 @pytest.fixture
 def place(url: str, tmp_path: Path) -> Place:
-    (tmp_path / "counts.py").write_text(programs()[0])
+    (tmp_path / "counts.py").write_text(to_run(DOCUMENT)[0].text)
     return Place(url, tmp_path)
-
-
-def programs() -> list[str]:
-    return BLOCK.findall(DOCUMENT.read_text())
 
 
 def saved(place: Place) -> dict[str, int]:
@@ -59,8 +53,3 @@ def test_the_first_program_is_complete(place: Place, mp: Milepost, conn: Connect
 def test_the_page_begins_with_it() -> None:
     text = DOCUMENT.read_text()
     assert text.index("```python") < text.index("| callback |") < text.index("\n## ")
-
-
-def test_every_other_program_can_be_parsed() -> None:
-    for program in programs():
-        ast.parse(program)

@@ -44,6 +44,8 @@ def reader(
     monkeypatch.setenv("MILEPOST_URL", url)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    # Spark's processes have the environment in which its JVM was started.
+    monkeypatch.setitem(spark.sparkContext.environment, "MILEPOST_URL", url)
     yield SparkReader(tmp_path, zygote.zygote().fileno(), {"__name__": "document", "spark": spark})
     for file in tmp_path.glob("*.py"):
         sys.modules.pop(file.stem, None)

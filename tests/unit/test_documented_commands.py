@@ -11,13 +11,11 @@ import pytest
 import typer
 
 from milepost.cli.app import app_for
+from tests.documents import blocks
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
-    ROOT / "README.md",
-    ROOT / "docs" / "archive.md",
-    ROOT / "docs" / "pipelines.md",
-    ROOT / "docs" / "production.md",
+    *blocks.DOCUMENTS,
     *sorted((ROOT / "deploy").iterdir()),
     *sorted((ROOT / "examples").glob("[a-z]*.py")),
 ]
@@ -26,8 +24,9 @@ SHELL = ("", "sh")  # the languages of blocks that hold commands
 SPAN = re.compile(r"`([^`\n]+)`")
 COMMENT = re.compile(r"(?:^|\s)#.*$", re.MULTILINE)
 LIST = re.compile(r"\[([^\[\]]+)\]")  # of words, as JSON and YAML write it
-# Up to what ends a command in a shell; a path may stand before it, as in a unit.
-COMMAND = re.compile(r"(?:(?<![\w.:/-])|(?<=bin/))milepost +((?:[^\s|;>\\]+ *)+)")
+# Up to what ends a command in a shell; a path may stand before it, as in a unit. Connections are
+# called `milepost NAME`.
+COMMAND = re.compile(r"(?:(?<![\w.:/-])|(?<=bin/))milepost +(?!NAME\b)((?:[^\s|;>&\\]+ *)+)")
 
 
 def commands_of(document: Path) -> list[list[str]]:

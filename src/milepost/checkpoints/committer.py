@@ -187,6 +187,7 @@ class Committer:
 
     @property
     def pending(self) -> int:
+        """How many admitted messages are above the first gap, or are the gap."""
         with self._changed:
             return self._frontier.pending
 

@@ -17,6 +17,7 @@ class MemoryCheckpointStore:
         self._lock = Lock()
 
     def load(self, key: CheckpointKey) -> Checkpoint | None:
+        """The checkpoint, or None if nothing was stored yet."""
         with self._lock:
             return self._checkpoints.get(key)
 
@@ -29,6 +30,7 @@ class MemoryCheckpointStore:
         epoch: int = 0,
         owner: str | None = None,
     ) -> Answer:
+        """Move the checkpoint from the expected position to the new one, or not at all."""
         with self._lock:
             answer = judge(self._checkpoints.get(key), expected, new, epoch)
             if answer is Answer.STORED:
@@ -36,6 +38,7 @@ class MemoryCheckpointStore:
             return answer
 
     def reset(self, key: CheckpointKey, to: Position) -> None:
+        """Set the checkpoint, whatever it was."""
         with self._lock:
             current = self._checkpoints.get(key, Checkpoint(to))
             self._checkpoints[key] = replace(current, position=to)

@@ -23,6 +23,7 @@ class PostgresCheckpointStore:
     schema: str = sql.DEFAULT_SCHEMA
 
     def load(self, key: CheckpointKey) -> Checkpoint | None:
+        """The checkpoint, or None if nothing was stored yet."""
         rows = db.fetch_all(self.conn, self.schema, "checkpoint", **_of(key))
         if not rows:
             return None
@@ -38,6 +39,7 @@ class PostgresCheckpointStore:
         epoch: int = 0,
         owner: str | None = None,
     ) -> Answer:
+        """Move the checkpoint from the expected position to the new one, or not at all."""
         statement = store_statement(
             key, expected, new, schema=self.schema, epoch=epoch, owner=owner
         )
@@ -55,6 +57,7 @@ class PostgresCheckpointStore:
         return self.load(key) or Checkpoint(position)
 
     def reset(self, key: CheckpointKey, to: Position) -> None:
+        """Set the checkpoint, whatever it was."""
         db.run(self.conn, self.schema, "reset_checkpoint", **_of(key), **columns(to))
 
 

@@ -50,7 +50,9 @@ def columns(position: Position) -> dict[str, Any]:
 class CheckpointStore(Protocol):
     """There are two: PostgreSQL, and memory for users' unit tests."""
 
-    def load(self, key: CheckpointKey) -> Checkpoint | None: ...
+    def load(self, key: CheckpointKey) -> Checkpoint | None:
+        """The checkpoint, or None if nothing was stored yet."""
+        ...
 
     def store(
         self,

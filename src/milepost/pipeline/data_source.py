@@ -40,10 +40,12 @@ class MilepostSource(DataSource):
 
     @plainly
     def schema(self) -> StructType:
+        """The columns; Spark asks for them."""
         return schema_of(self._parsed().columns)
 
     @plainly
     def reader(self, schema: StructType) -> BatchReader:
+        """For `spark.read`."""
         parsed = self._parsed()
         if parsed.max_messages is not None:
             raise InvalidOption(
@@ -62,6 +64,7 @@ class MilepostSource(DataSource):
     @plainly
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         # Not imported above: readers, which start for each stream, would wait for it.
+        """For `df.write`."""
         from milepost.pipeline.sink import BatchWriter, parse_sink_options, refuse_overwrite
 
         refuse_overwrite(overwrite, 'mode("append")')
@@ -69,6 +72,7 @@ class MilepostSource(DataSource):
 
     @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
+        """For `df.writeStream`."""
         from milepost.pipeline.sink import StreamWriter, parse_sink_options, refuse_overwrite
 
         refuse_overwrite(overwrite, 'outputMode("append")')

@@ -41,6 +41,7 @@ class Pipeline(Follower):
 
     @property
     def name(self) -> str:
+        """As it was registered."""
         return self.definition.options.name
 
     def __call__(self, messages: DataFrame) -> DataFrame:

@@ -65,6 +65,7 @@ class Upsert:
         _refuse_repeated(self, [*self.key, *(self.set or ()), *self.add], self.delete)
 
     def describe(self) -> str:
+        """In a few words, as listings show it."""
         return f"upsert {self.table} by {', '.join(self.key)}"
 
 
@@ -99,6 +100,7 @@ class History:
         _refuse_repeated(self, [*self.key, self.at], self.delete)
 
     def describe(self) -> str:
+        """In a few words, as listings show it."""
         return f"history {self.table} by {', '.join(self.key)} at {self.at}"
 
 
@@ -112,6 +114,7 @@ class Append:
         TableName.parse(self.table)
 
     def describe(self) -> str:
+        """In a few words, as listings show it."""
         return f"append {self.table}"
 
 
@@ -128,6 +131,7 @@ class ToLog:
             raise ValueError("A topic has 1 to 255 characters.")
 
     def describe(self) -> str:
+        """In a few words, as listings show it."""
         return f"log {self.topic}"
 
 
@@ -144,6 +148,7 @@ class ToQueue:
             raise ValueError("A channel's name has 1 to 255 characters.")
 
     def describe(self) -> str:
+        """In a few words, as listings show it."""
         return f"queue {self.channel}"
 
 
@@ -160,6 +165,7 @@ class Files:
         _refuse_string("partition_by", self.partition_by)
 
     def describe(self) -> str:
+        """In a few words, as listings show it."""
         return f"{self.format} files"  # a path may contain a secret of its storage
 
 

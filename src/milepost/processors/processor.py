@@ -43,6 +43,7 @@ class Processor(Follower):
 
     @property
     def name(self) -> str:
+        """As it was registered."""
         return self.definition.options.name
 
     def __call__(self, *arguments: Any) -> Any:
@@ -66,6 +67,7 @@ class Processor(Follower):
         skip_on_replay: bool = False,
         types: Sequence[str] | None = None,
     ) -> None:
+        """Add a handler, as `@processor.handler` and `@processor.on(...)` do."""
         added = self.definition.with_handler(handler, skip_on_replay=skip_on_replay, types=types)
         if not self.definition.handlers:
             self.on_first(self)
@@ -94,6 +96,7 @@ class Processor(Follower):
 
     @property
     def activity(self) -> Activity:
+        """What its role is granted: `milepost grant ROLE --to process`."""
         return "process"
 
     @property
@@ -103,6 +106,7 @@ class Processor(Follower):
         return int(self.definition.segments is not None or is_at_least_once)
 
     def runner(self, stop: Event) -> Runner:
+        """What `mp.run()` runs in a thread, until the event is set."""
         return Runner(self.definition, self.runtime, stop)
 
     def on_reset(self, handler: R) -> R:

@@ -106,15 +106,21 @@ class Handle:
     _results: Results = field(repr=False, compare=False)
 
     def result(self) -> Any:
+        """The result of the finished job; raises JobUnfinished, JobFailed, JobCancelled or
+        ResultNotKept."""
         return self._results.result(self.id)
 
     async def result_async(self) -> Any:
+        """The same for coroutines."""
         return await self._results.result_async(self.id)
 
     def wait(self, timeout: float = DEFAULT_TIMEOUT) -> Any:
+        """Wait until the job has finished, and return its result; raises ResultTimedOut after so
+        many seconds."""
         return self._results.wait(self.id, timeout)
 
     async def wait_async(self, timeout: float = DEFAULT_TIMEOUT) -> Any:
+        """The same for coroutines."""
         return await self._results.wait_async(self.id, timeout)
 
 

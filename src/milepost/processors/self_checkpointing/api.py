@@ -64,6 +64,7 @@ class Trigger:
 
     @property
     def segment(self) -> Segment:
+        """The segment that was claimed."""
         return self._segment
 
     @property

@@ -21,6 +21,7 @@ class Failure:
 
     @property
     def raised(self) -> BaseException:
+        """The exception by which the job fails."""
         return self.error if isinstance(self.error, BaseException) else JobFailure(self.error)
 
 

@@ -89,6 +89,7 @@ class Task(Generic[P, R]):
 
     @property
     def is_async(self) -> bool:
+        """Whether its function is `async def`."""
         return is_async(self.function)
 
     def options(self, /, **options: Unpack[JobOptions]) -> Task[P, R]:

@@ -30,6 +30,7 @@ class Worker:
 
     @property
     def name(self) -> str:
+        """The channel, or the pattern of channels."""
         return self.definition.options.channel
 
     def __call__(self, *arguments: Any) -> Any:

@@ -1,0 +1,1 @@
+"""What the project is built with, beside its own code and tests."""

@@ -1,0 +1,1 @@
+"""The documentation as a site: what MkDocs makes of docs/, and what is generated beside it."""
