@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+import orjson
 import psycopg
 from psycopg import errors as pg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -19,7 +20,9 @@ from psycopg.sql import SQL, Identifier, Literal
 
 from milepost import errors, sql
 from milepost.errors import (
+    AppendConflict,
     ConnectionUnusable,
+    DuplicateId,
     InvalidUrl,
     MilepostError,
     NotMigrated,
@@ -31,6 +34,7 @@ from milepost.errors import (
     ServerTooOld,
     UnfitPooler,
 )
+from milepost.records import Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,6 +51,7 @@ _BY_SQLSTATE: dict[str, type[MilepostError]] = {
     if isinstance(kind, type) and issubclass(kind, MilepostError) and kind.sqlstate is not None
 }
 OLDEST_POSTGRES = 15
+_ID_INDEX = "messages_id"
 _READ_ONLY = "-c default_transaction_read_only=on"
 CANCEL_SECONDS = 2.0
 _LIBPQ_VARIABLES = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGSERVICE")
@@ -272,10 +277,14 @@ def _role_of(who: Who) -> str | None:
 
 def translate(exc: psycopg.Error, schema: str, who: Who | None = None) -> MilepostError | None:
     kind = _BY_SQLSTATE.get(exc.sqlstate or "")
+    if kind is AppendConflict:
+        return _append_conflict(exc)
     if kind is not None:
         return kind(_with_hint(exc))
     if isinstance(exc, _MISSING) and schema in str(exc):
         return NotMigrated(schema, None, sql.migrations()[-1].number)
+    if isinstance(exc, pg.UniqueViolation) and exc.diag.constraint_name == _ID_INDEX:
+        return DuplicateId(f"{exc.diag.message_detail}")
     if isinstance(exc, pg.InsufficientPrivilege):
         return NotPermitted(exc.diag.message_primary or str(exc), schema)
     if isinstance(exc, pg.ReadOnlySqlTransaction):
@@ -283,6 +292,13 @@ def translate(exc: psycopg.Error, schema: str, who: Who | None = None) -> Milepo
     if isinstance(exc, pg.InFailedSqlTransaction):
         return failed_transaction()
     return _unfit_pooler(exc)
+
+
+def _append_conflict(exc: psycopg.Error) -> AppendConflict:
+    """Its facts are in the detail: a function in SQL cannot raise anything but text."""
+    facts = orjson.loads(exc.diag.message_detail or "")
+    positions = [Position.parse(position) for position in facts["positions"]]
+    return AppendConflict(facts["key"], Position.parse(facts["after"]), positions)
 
 
 def _read_only(conn: Connection | AsyncConnection | None) -> ReadOnlyServer | ReadOnlyTransaction:

@@ -20,7 +20,8 @@ from milepost.handlers import (
     refuse_class,
     refuse_unfinished,
 )
-from milepost.log.append import append
+from milepost.log.append import Appending, append_as
+from milepost.log.conditions import UNCONDITIONAL, Conditions
 from milepost.log.decode import fetch_messages, fetch_messages_async, refuse_unreadable
 from milepost.log.encode import not_a_message
 from milepost.log.read import appended
@@ -84,45 +85,63 @@ class Subscriptions:
         return handler
 
     def append(
-        self, conn: Connection | AsyncConnection, messages: Sequence[Message]
+        self,
+        conn: Connection | AsyncConnection,
+        messages: Sequence[Message],
+        conditions: Conditions = UNCONDITIONAL,
     ) -> list[Position] | Awaitable[list[Position]]:
-        """Append, and call the subscribers with the messages they select."""
+        """Append, and call the subscribers with the messages they select. Not with those that were
+        in the log before: their subscribers were called then."""
+        how = Appending(self.schema, self.max_payload_bytes, conditions)
         wanting = [s for s in self._subscribers if any(map(s.wants, messages))]
         if not wanting:
-            return append(conn, *messages, **self._limits())
+            return append_as(conn, messages, how)
         _refuse_other_colour(wanting, is_async=isinstance(conn, psycopg.AsyncConnection))
         if isinstance(conn, psycopg.AsyncConnection):
-            return self._append_async(conn, messages, wanting)
-        return self._append(conn, messages, wanting)
+            return self._append_async(conn, messages, how, wanting)
+        return self._append(conn, messages, how, wanting)
 
     def _append(
-        self, conn: Connection, messages: Sequence[Message], wanting: list[Subscriber]
+        self,
+        conn: Connection,
+        messages: Sequence[Message],
+        how: Appending,
+        wanting: list[Subscriber],
     ) -> list[Position]:
         # One block for both: if a subscriber raises, the append is rolled back too.
         with savepoint(conn):
-            positions = append(conn, *messages, **self._limits())
+            positions = append_as(conn, messages, how)
             # From the log, so that a handler gets the same values as in a processor.
             with translated(self.schema, "read", conn):
-                found = fetch_messages(conn, appended(positions, self.schema))
+                found = fetch_messages(conn, appended(_new(positions, how), self.schema))
             for subscriber in wanting:
-                refuse_unfinished(subscriber(_wanted(subscriber, found), conn))
-                refuse_broken(conn)
+                if wanted := _wanted(subscriber, found):
+                    refuse_unfinished(subscriber(wanted, conn))
+                    refuse_broken(conn)
         return positions
 
     async def _append_async(
-        self, conn: AsyncConnection, messages: Sequence[Message], wanting: list[Subscriber]
+        self,
+        conn: AsyncConnection,
+        messages: Sequence[Message],
+        how: Appending,
+        wanting: list[Subscriber],
     ) -> list[Position]:
         async with savepoint_async(conn):
-            positions = await append(conn, *messages, **self._limits())
+            positions = await append_as(conn, messages, how)
             with translated(self.schema, "read", conn):
-                found = await fetch_messages_async(conn, appended(positions, self.schema))
+                found = await fetch_messages_async(
+                    conn, appended(_new(positions, how), self.schema)
+                )
             for subscriber in wanting:
-                await subscriber(_wanted(subscriber, found), conn)
-                refuse_broken(conn)
+                if wanted := _wanted(subscriber, found):
+                    await subscriber(wanted, conn)
+                    refuse_broken(conn)
         return positions
 
-    def _limits(self) -> dict[str, Any]:
-        return {"schema": self.schema, "max_payload_bytes": self.max_payload_bytes}
+
+def _new(positions: list[Position], how: Appending) -> list[Position]:
+    return [position for position in positions if position not in how.known]
 
 
 def _wanted(subscriber: Subscriber, messages: list[RecordedMessage]) -> list[RecordedMessage]:
