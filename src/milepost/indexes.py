@@ -33,8 +33,14 @@ class OptionalIndex:
     drop: str
 
     def step(self, schema: str) -> Step:
-        text = sql.query(self.create, schema).decode()
-        return Step(f"index {self.name}", text, is_transaction=False)
+        return self._step(f"index {self.name}", self.create, schema)
+
+    def cleaning(self, schema: str) -> Step:
+        """Of what an interruption has left."""
+        return self._step(f"index {self.name}, which is not complete", self.drop, schema)
+
+    def _step(self, name: str, query: str, schema: str) -> Step:
+        return Step(name, sql.query(query, schema).decode(), is_transaction=False)
 
 
 KEY_INDEX = OptionalIndex("messages_key", "index_key", "index_drop_key")
@@ -47,7 +53,15 @@ def wanted(*, key: bool, id_: bool) -> list[OptionalIndex]:
 
 def plan(conn: Connection, schema: str, indexes: Sequence[OptionalIndex]) -> list[Step]:
     """What is missing."""
-    return [index.step(schema) for index in indexes if not _is_valid(conn, schema, index)]
+    return [step for index in indexes for step in _plan(conn, schema, index)]
+
+
+def _plan(conn: Connection, schema: str, index: OptionalIndex) -> list[Step]:
+    is_valid = _is_valid(conn, schema, index)
+    if is_valid:
+        return []
+    left = [] if is_valid is None else [index.cleaning(schema)]
+    return [*left, index.step(schema)]
 
 
 def create(
@@ -77,18 +91,20 @@ def create(
 
 def _create(conn: Connection, schema: str, index: OptionalIndex) -> Step:
     step = index.step(schema)
-    db.run(conn, schema, index.drop)  # what an interruption has left
+    conn.execute(index.cleaning(schema).text.encode())
     try:
         conn.execute(step.text.encode())
     except pg.UniqueViolation as error:
-        db.run(conn, schema, index.drop)
+        conn.execute(index.cleaning(schema).text.encode())
         found = db.fetch_all(conn, schema, "index_duplicates")
         raise DuplicateIds(schema, dict(found)) from error
     return step
 
 
-def _is_valid(conn: Connection, schema: str, index: OptionalIndex) -> bool:
-    return bool(db.fetch_one(conn, schema, "index_state", name=index.name)[0])
+def _is_valid(conn: Connection, schema: str, index: OptionalIndex) -> bool | None:
+    """None: there is none."""
+    found: bool | None = db.fetch_one(conn, schema, "index_state", name=index.name)[0]
+    return found
 
 
 @contextmanager
