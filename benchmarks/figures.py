@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import (
     append_bulk,
+    append_conditional,
     append_single,
     archive_beside,
     archive_read,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 FIGURES: tuple[Figure, ...] = (
     append_single.FIGURE,
     append_bulk.FIGURE,
+    append_conditional.FIGURE,
     read.FIGURE,
     horizon.FIGURE,
     metrics.FIGURE,
