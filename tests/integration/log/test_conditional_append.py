@@ -124,7 +124,7 @@ def test_without_the_lock_two_writers_win(
     mp: Milepost, conn: Connection, other: Connection
 ) -> None:
     """What the tests above would not notice without it."""
-    replace_in(conn, "lock_key", "perform pg_catalog.pg_advisory_xact_lock(", "perform (")
+    replace_in(conn, "lock_key", "xact_lock(", "xact_lock_shared(")
     with conn.transaction():
         append(conn, message(), unless=unless())
         append(other, message(), unless=unless())

@@ -24,6 +24,13 @@ begin
     return;
   end if;
   perform {schema}.refuse_newer(newer_key, newer_after, newer_types);
+  if cardinality(ids) = 1 then  -- most are, and this is half of the work
+    return query
+    insert into {schema}.messages (id, topic, key, type, data, metadata)
+    values (ids[1], topics[1], keys[1], types[1], data[1], metadata[1])
+    returning {schema}.transaction_id(), {schema}.last_position(), true;
+    return;
+  end if;
   return query
   with appended as (
     insert into {schema}.messages (id, topic, key, type, data, metadata)

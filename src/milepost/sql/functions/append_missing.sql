@@ -14,7 +14,7 @@ create or replace function {schema}.append_missing(
   ids uuid[], topics text[], keys text[], types text[], data json[], metadata json[],
   newer_key text, newer_after {schema}.position, newer_types text[]
 ) returns table (transaction_id bigint, "position" bigint, is_new boolean)
-language plpgsql volatile as $$
+language plpgsql volatile set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
   known uuid[];

@@ -4,14 +4,10 @@
 -- The high half of the lock's key is the sequence of the log, so that no lock of another purpose has
 -- the same: floors have the table there (append_order/before_append.sql), and count for the horizon.
 -- The low half is a hash: two keys with the same hash wait for each other, which is harmless.
+--
+-- A bound body, which is resolved when it is created and becomes part of the caller's expression.
 create or replace function {schema}.lock_key(key text) returns void
-language plpgsql volatile as $$
-begin
-  perform pg_catalog.pg_advisory_xact_lock(
-    pg_catalog.int8or(
-      pg_catalog.int8shl('{schema}.messages_position_seq'::pg_catalog.regclass::bigint, 32),
-      pg_catalog.int8and(pg_catalog.hashtext(lock_key.key), 4294967295)
-    )
-  );
-end;
-$$;
+language sql volatile
+return pg_advisory_xact_lock(
+  ('{schema}.messages_position_seq'::regclass::bigint << 32) | (hashtext(key) & 4294967295)
+);
