@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from milepost.records import Position
-
 
 class MilepostError(Exception):
     """The base of everything Milepost raises on purpose."""
@@ -283,8 +281,8 @@ class AppendConflict(WithFacts):
 
     sqlstate = "MP010"
     key: str
-    after: Position
-    positions: list[Position]
+    after: Any  # a Position
+    positions: list[Any]
     template = """Messages of key {key!r} were appended after position {after}, at {_where}: nothing
         was appended, and the transaction has failed. Roll it back, read the messages of the key
         again, decide again, and append in a new transaction."""
