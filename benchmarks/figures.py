@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import (
     append_bulk,
+    append_conditional,
     append_session,
     append_single,
     archive_beside,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 FIGURES: tuple[Figure, ...] = (
     append_single.FIGURE,
     append_bulk.FIGURE,
+    append_conditional.FIGURE,
     append_session.FIGURE,
     read.FIGURE,
     horizon.FIGURE,

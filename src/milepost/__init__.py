@@ -8,8 +8,8 @@ from milepost.checkpoints import (
     MemoryCheckpointStore,
     PostgresCheckpointStore,
 )
-from milepost.errors import JobTimedOut, MilepostError, StaleWrite
-from milepost.log import append
+from milepost.errors import AppendConflict, JobTimedOut, MilepostError, StaleWrite
+from milepost.log import Newer, append
 from milepost.observe import ProbeLimits
 from milepost.pipeline.sinks import Append, Files, History, ToLog, ToQueue, Upsert
 from milepost.pipeline.spark.settings import SparkSettings
@@ -57,6 +57,7 @@ __all__ = [
     "LATEST",
     "SUPPLIED",
     "Append",
+    "AppendConflict",
     "Cancel",
     "CheckpointCommitter",
     "Checkpointing",
@@ -74,6 +75,7 @@ __all__ = [
     "Message",
     "Milepost",
     "MilepostError",
+    "Newer",
     "Position",
     "PostgresCheckpointStore",
     "ProbeLimits",

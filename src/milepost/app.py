@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast, overload
 
-from milepost import db, grants, health, log, queue, sql
+from milepost import db, grants, health, indexes, log, queue, sql
 from milepost import migrate as migrations
 from milepost.archive import (
     Archiver,
@@ -153,31 +153,65 @@ class Milepost:
         self,
         order: sql.LogOrder | None = None,
         *,
+        key_index: bool = False,
+        id_index: bool = False,
         wait_seconds: float = migrations.WAIT_SECONDS,
         on_wait: migrations.OnWait = lambda _blockers: None,
     ) -> list[migrations.Step]:
         """Bring the database to the schema this code needs; harmless when it is there. A change
-        of a table waits for its users, at most `wait_seconds`, and tells `on_wait` who they are."""
+        of a table waits for its users, at most `wait_seconds`, and tells `on_wait` who they are.
+
+        `key_index`: with the index that conditional appends and reads by key need; `id_index`: with
+        the unique one that `once=True` needs. They are created while the log is in use, and stay.
+        """
         with db.connect(self._url) as conn, db.owning(conn, self.schema):
-            return migrations.migrate(
+            applied = migrations.migrate(
                 conn, self.schema, order, wait_seconds=wait_seconds, on_wait=on_wait
             )
+            wanted = indexes.wanted(key=key_index, id_=id_index)
+            return applied + indexes.create(conn, self.schema, wanted, wait_seconds, on_wait)
 
-    def pending_migrations(self, order: sql.LogOrder | None = None) -> list[migrations.Step]:
+    def pending_migrations(
+        self,
+        order: sql.LogOrder | None = None,
+        *,
+        key_index: bool = False,
+        id_index: bool = False,
+    ) -> list[migrations.Step]:
         """What `migrate` would run, without running it."""
         with db.connect(self._url) as conn, db.owning(conn, self.schema):
-            return migrations.plan(conn, self.schema, order)
+            wanted = indexes.wanted(key=key_index, id_=id_index)
+            return [
+                *migrations.plan(conn, self.schema, order),
+                *indexes.plan(conn, self.schema, wanted),
+            ]
 
     @overload
-    def append(self, conn: AnyConnection, *messages: Message) -> list[Position]: ...
-    @overload
-    def append(self, conn: AnyAsyncConnection, *messages: Message) -> Awaitable[list[Position]]: ...
     def append(
-        self, conn: AnyConnection | AnyAsyncConnection, *messages: Message
+        self,
+        conn: AnyConnection,
+        *messages: Message,
+        unless: log.Newer | None = ...,
+        once: bool = ...,
+    ) -> list[Position]: ...
+    @overload
+    def append(
+        self,
+        conn: AnyAsyncConnection,
+        *messages: Message,
+        unless: log.Newer | None = ...,
+        once: bool = ...,
+    ) -> Awaitable[list[Position]]: ...
+    def append(
+        self,
+        conn: AnyConnection | AnyAsyncConnection,
+        *messages: Message,
+        unless: log.Newer | None = None,
+        once: bool = False,
     ) -> list[Position] | Awaitable[list[Position]]:
         """`milepost.append` with this instance's schema and payload limit; its subscribers are
         called in the same transaction."""
-        return self._subscriptions.append(conn, messages)
+        return self._subscriptions.append(conn, messages, log.Conditions(unless, once))
 
     def subscribe(
         self,
@@ -199,11 +233,14 @@ class Milepost:
         topics: Sequence[str] | None = None,
         types: Sequence[str] | None = None,
         segment: Segment | None = None,
+        key: str | None = None,
         batch_size: int = 1000,
     ) -> Iterator[log.Reader]:
-        """A reader on a connection of its own, for reading batch by batch."""
-        selection = log.Selection(topics, types, segment)
+        """A reader on a connection of its own, for reading batch by batch. `key`: only the messages
+        of one key, by the index of `migrate(key_index=True)`."""
+        selection = log.Selection(topics, types, segment, key)
         with db.acting(self._url, "read"), self._checked(db.connect(self._url)) as conn:
+            log.require_indexes(conn, selection, self.schema)
             after = log.start_position(conn, start, self.schema)
             yield log.Reader(conn, after, selection, batch_size, self.schema)
 
@@ -214,6 +251,7 @@ class Milepost:
         topics: Sequence[str] | None = None,
         types: Sequence[str] | None = None,
         segment: Segment | None = None,
+        key: str | None = None,
         follow: bool = False,
         poll_seconds: float = 1.0,
         batch_size: int = 1000,
@@ -221,7 +259,7 @@ class Milepost:
         """The messages after `start`, or recorded at that time or later, in order; with `follow`,
         waits for more for ever."""
         with self.reader(
-            start, topics=topics, types=types, segment=segment, batch_size=batch_size
+            start, topics=topics, types=types, segment=segment, key=key, batch_size=batch_size
         ) as reader:
             yield from reader.follow(poll_seconds) if follow else reader.messages()
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
+import orjson
 import psycopg
 from psycopg import errors as pg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -19,7 +20,9 @@ from psycopg.sql import SQL, Identifier, Literal
 
 from milepost import errors, sql
 from milepost.errors import (
+    AppendConflict,
     ConnectionUnusable,
+    DuplicateId,
     InvalidUrl,
     MilepostError,
     NotMigrated,
@@ -31,6 +34,7 @@ from milepost.errors import (
     ServerTooOld,
     UnfitPooler,
 )
+from milepost.records import Position
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -50,6 +54,7 @@ _BY_SQLSTATE: dict[str, type[MilepostError]] = {
     if isinstance(kind, type) and issubclass(kind, MilepostError) and kind.sqlstate is not None
 }
 OLDEST_POSTGRES = 15
+_ID_INDEX = "messages_id"
 _READ_ONLY = "-c default_transaction_read_only=on"
 CANCEL_SECONDS = 2.0
 _LIBPQ_VARIABLES = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGSERVICE")
@@ -80,6 +85,8 @@ class ServerError:
     sqlstate: str
     message: str
     hint: str | None
+    detail: str | None
+    constraint: str | None
     whole: str
 
     @classmethod
@@ -87,9 +94,11 @@ class ServerError:
         """psycopg2 calls the SQLSTATE `pgcode`; asyncpg has no `diag`."""
         sqlstate = getattr(exc, "sqlstate", None) or getattr(exc, "pgcode", None) or ""
         diag = getattr(exc, "diag", None)
-        message = getattr(exc, "message", None) if diag is None else diag.message_primary
-        hint = getattr(exc, "hint", None) if diag is None else diag.message_hint
-        return cls(sqlstate, message or str(exc), hint, str(exc))
+        source, prefix = (exc, "") if diag is None else (diag, "message_")
+        message = getattr(source, "message" if diag is None else "message_primary", None)
+        hint, detail = (getattr(source, f"{prefix}{name}", None) for name in ("hint", "detail"))
+        constraint = getattr(source, "constraint_name", None)
+        return cls(sqlstate, message or str(exc), hint, detail, constraint, str(exc))
 
     def __str__(self) -> str:
         return f"{self.message}. {self.hint}" if self.hint else self.message
@@ -327,10 +336,14 @@ def translate(exc: BaseException, schema: str, who: Who | None = None) -> Milepo
     """Our error for that of a driver, psycopg's or another's; None if we have none."""
     error = ServerError.of(exc)
     kind = _BY_SQLSTATE.get(error.sqlstate)
+    if kind is AppendConflict:
+        return _append_conflict(error)
     if kind is not None:
         return kind(str(error))
     if error.sqlstate in _MISSING and schema in error.whole:
         return NotMigrated(schema, None, sql.migrations()[-1].number)
+    if error.sqlstate == pg.UniqueViolation.sqlstate and error.constraint == _ID_INDEX:
+        return DuplicateId(f"{error.detail}")
     if error.sqlstate == pg.InsufficientPrivilege.sqlstate:
         return NotPermitted(error.message, schema)
     if error.sqlstate == pg.ReadOnlySqlTransaction.sqlstate:
@@ -338,6 +351,13 @@ def translate(exc: BaseException, schema: str, who: Who | None = None) -> Milepo
     if error.sqlstate == pg.InFailedSqlTransaction.sqlstate:
         return failed_transaction()
     return _unfit_pooler(exc)
+
+
+def _append_conflict(error: ServerError) -> AppendConflict:
+    """Its facts are in the detail: a function in SQL cannot raise anything but text."""
+    facts = orjson.loads(error.detail or "")
+    positions = [Position.parse(position) for position in facts["positions"]]
+    return AppendConflict(facts["key"], Position.parse(facts["after"]), positions)
 
 
 def _read_only(info: Info | None) -> ReadOnlyServer | ReadOnlyTransaction:

@@ -265,6 +265,69 @@ class InvalidMessage(WithFacts):
     template = "The message cannot be appended: {field} {reason}"
 
 
+class InvalidCondition(WithFacts):
+    """A condition of an append that cannot be checked; raised before anything is written."""
+
+    field: str
+    reason: str
+    template = "The condition of the append is not valid: {field} {reason} Nothing was written."
+
+
+class AppendConflict(WithFacts):
+    """`append(..., unless=Newer(...))`: the key has messages that the caller has not read.
+
+    `positions`: where they are, in order, at most 100. In transaction order, a message is also
+    named if the caller's transaction is older than the message."""
+
+    sqlstate = "MP010"
+    key: str
+    after: Any  # a Position
+    positions: list[Any]
+    template = """Messages of key {key!r} were appended after position {after}, at {_where}: nothing
+        was appended, and the transaction has failed. Roll it back, read the messages of the key
+        again, decide again, and append in a new transaction."""
+
+    @property
+    def _where(self) -> str:
+        more = len(self.positions) - 5
+        rest = f" and {more} more" if more > 0 else ""
+        return ", ".join(map(str, self.positions[:5])) + rest
+
+
+class IndexMissing(MilepostError):
+    """What was asked for needs an index that the log has only on request."""
+
+    sqlstate = "MP011"
+
+
+class DuplicateId(WithFacts):
+    """The log has the unique index of ids, and a message with that id."""
+
+    what: str
+    template = """A message with the same id is in the log: nothing was appended. {what} To append
+        again after a lost answer, pass once=True."""
+
+
+class DuplicateIds(WithFacts):
+    """Several messages of the log have the same id, so that the index of ids cannot be created."""
+
+    schema: str
+    positions: Mapping[str, Sequence[str]]
+    template = """The index messages_id of the log in schema {schema!r} was not created: it is
+        unique, and several messages have the same id: {_which}. The log is unchanged. Let retention
+        remove the older ones (they may stay in the archive), then run again: milepost migrate
+        --with-id-index{_option}"""
+
+    @property
+    def _which(self) -> str:
+        found = (f"{id_} at {', '.join(at)}" for id_, at in self.positions.items())
+        return "; ".join(found) or "they are gone by now"
+
+    @property
+    def _option(self) -> str:
+        return schema_option(self.schema)
+
+
 class PayloadTooLarge(MilepostError):
     """Data and metadata of one message exceed the payload limit."""
 

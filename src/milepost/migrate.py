@@ -33,10 +33,11 @@ PAUSES = Retry(first_seconds=0.2, longest_seconds=5.0, jitter=0.0)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One transaction of a migration."""
+    """One transaction of a migration; or one statement that no transaction may contain."""
 
     name: str
     text: str
+    is_transaction: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,13 @@ def plan(conn: Connection, schema: str, order: LogOrder | None = None) -> list[S
 
 def script(steps: list[Step]) -> str:
     """The steps as one SQL script, for users who run migrations with other tools."""
-    return "\n".join(f"-- {step.name}\nbegin;\n{step.text}\ncommit;\n" for step in steps)
+    return "\n".join(map(_scripted, steps))
+
+
+def _scripted(step: Step) -> str:
+    if not step.is_transaction:
+        return f"-- {step.name}, outside of a transaction\n{step.text.rstrip()};\n"
+    return f"-- {step.name}\nbegin;\n{step.text}\ncommit;\n"
 
 
 def _migration_script(migration: sql.Migration) -> str:

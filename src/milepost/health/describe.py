@@ -46,12 +46,14 @@ def _log(diagnosis: Diagnosis) -> str:
     contents = diagnosis.contents
     if contents is None:
         return "unknown"
+    incomplete = "".join(f", index {name} not complete" for name in contents.incomplete_indexes)
     if contents.newest is None or contents.newest_age_seconds is None:
-        return "no messages"
+        return f"no messages{incomplete}"
     about = "" if contents.is_exact else "about "
     age = duration(contents.newest_age_seconds)
     messages = count(contents.messages, "message")
-    return f"{about}{messages}, the newest {contents.newest}, recorded {age} ago"
+    newest = f"the newest {contents.newest}, recorded {age} ago"
+    return f"{about}{messages}, {newest}{incomplete}"
 
 
 def _horizon(diagnosis: Diagnosis) -> str:

@@ -1,6 +1,7 @@
 """The log: append messages in your own transaction, read them in one total order."""
 
 from milepost.log.append import append
+from milepost.log.conditions import UNCONDITIONAL, Conditions, Newer
 from milepost.log.decode import (
     careful_message,
     decode_json,
@@ -20,6 +21,7 @@ from milepost.log.read import (
     horizon,
     parse_start,
     read_batch,
+    require_indexes,
     start_position,
 )
 from milepost.log.selection import EVERYTHING, Selection
@@ -28,9 +30,12 @@ from milepost.log.subscriptions import Subscriptions
 __all__ = [
     "DEFAULT_MAX_PAYLOAD_BYTES",
     "EVERYTHING",
+    "UNCONDITIONAL",
     "Batch",
+    "Conditions",
     "History",
     "Horizon",
+    "Newer",
     "Pace",
     "Reader",
     "Selection",
@@ -45,6 +50,7 @@ __all__ = [
     "raw_at",
     "read_batch",
     "refuse_unreadable",
+    "require_indexes",
     "start_position",
     "time_text",
     "undecoded",

@@ -145,7 +145,8 @@ def _contents(conn: Connection, schema: str) -> Contents:
     row = db.fetch_one(conn, schema, "diagnosis_log", count_up_to=COUNT_UP_TO)
     order, messages, is_exact, transaction_id, position, age_seconds = row
     newest = None if position is None else Position(transaction_id, position)
-    return Contents(order, messages, is_exact, newest, age_seconds)
+    incomplete = tuple(name for (name,) in db.fetch_all(conn, schema, "diagnosis_indexes"))
+    return Contents(order, messages, is_exact, newest, age_seconds, incomplete)
 
 
 def _horizon(conn: Connection, schema: str) -> tuple[Horizon | None, str | None]:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from milepost.records import Position
     from milepost.sql import LogOrder
 
+# Created only on request, by these options of `milepost migrate`.
+INDEX_OPTIONS = {"messages_key": "--with-key-index", "messages_id": "--with-id-index"}
 Area: TypeAlias = Literal[
     "server", "schema", "log", "horizon", "locks", "processors", "claims", "pipelines", "queue",
     "schedules", "archive", "sequences", "disk",
@@ -43,6 +45,7 @@ class Contents:
     is_exact: bool
     newest: Position | None
     newest_age_seconds: float | None
+    incomplete_indexes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +147,7 @@ class Diagnosis:
         return [
             *self._misfits(),
             *self._refusals(),
+            *self._incomplete(),
             *self._holds(warn_seconds),
             *self._waits(warn_seconds),
             *self.unseen,
@@ -167,6 +171,17 @@ class Diagnosis:
             )
         elif self.refusal is not None:
             yield Problem("log", self.refusal, f"milepost rebase{schema_option(self.schema)}")
+
+    def _incomplete(self) -> Iterator[Problem]:
+        for name in () if self.contents is None else self.contents.incomplete_indexes:
+            option = INDEX_OPTIONS.get(name)
+            command = f"milepost migrate {option}{schema_option(self.schema)}"
+            yield Problem(
+                "log",
+                f"The index {name} is not complete: it is being created, or its creation was "
+                "interrupted",
+                f"if no session creates it: {command if option else f'reindex index {name}'}",
+            )
 
     def _holds(self, warn_seconds: float) -> Iterator[Problem]:
         if self.horizon is None:

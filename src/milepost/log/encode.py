@@ -15,7 +15,7 @@ from milepost.errors import InvalidMessage, PayloadTooLarge
 from milepost.records import Message
 
 DEFAULT_MAX_PAYLOAD_BYTES = 1024 * 1024
-_MAX_CHARACTERS = {"type": 255, "topic": 255, "key": 1024}
+MAX_CHARACTERS = {"type": 255, "topic": 255, "key": 1024}
 
 
 class Row(NamedTuple):
@@ -64,7 +64,7 @@ def encode(message: Message, max_payload_bytes: int, trace: Mapping[str, str] | 
 
 
 def _check_text(field: str, text: object) -> None:
-    check_text(field, text, _MAX_CHARACTERS[field], InvalidMessage)
+    check_text(field, text, MAX_CHARACTERS[field], InvalidMessage)
 
 
 def _check_size(message: Message, data: str, metadata: str, max_payload_bytes: int) -> None:

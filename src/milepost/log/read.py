@@ -101,6 +101,14 @@ def start_position(conn: Connection, start: Start, schema: str = sql.DEFAULT_SCH
     raise ValueError(f"start is {start!r}: expected 'beginning', 'end', a Position or a datetime.")
 
 
+def require_indexes(
+    conn: Connection, selection: Selection, schema: str = sql.DEFAULT_SCHEMA
+) -> None:
+    """Before the first batch: there may be nothing to read now."""
+    if selection.key is not None:
+        fetch_one(conn, schema, "refuse_unindexed_key")
+
+
 @dataclass(slots=True)
 class Reader:
     """Reads from a position on, batch by batch. Opens no transaction.
@@ -263,8 +271,9 @@ def _read_table(conn: Connection, wanted: _Wanted, schema: str) -> _Fetched:
         "horizon_position": horizon.position.position,
         "max_count": count,
     }
+    name = "read" if wanted.selection.key is None else "read_key"
     with translated(schema), _surviving(conn):
-        rows = fetch_rows(conn, (sql.query("read", schema), parameters))
+        rows = fetch_rows(conn, (sql.query(name, schema), parameters))
     is_full = len(rows) == count
     reached = rows.last_position() if is_full else horizon.position
     return _Fetched(rows, reached, is_full, horizon.is_held)
@@ -297,7 +306,7 @@ def appended_text(positions: Sequence[Position], schema: str) -> Statement:
 
 def _places(positions: Sequence[Position]) -> dict[str, Any]:
     return {
-        "transaction_id": positions[0].transaction_id,
+        "transaction_id": positions[0].transaction_id if positions else 0,
         "positions": [position.position for position in positions],
     }
 

@@ -18,9 +18,15 @@ class Selection:
     topics: Sequence[str] | None = None
     types: Sequence[str] | None = None
     segment: Segment | None = None
+    key: str | None = None  # read by an index that a log has only on request
 
     def __post_init__(self) -> None:
         """A str is a sequence of str too: its characters would silently match nothing."""
+        if self.key is not None and self.segment is not None:
+            raise ValueError(
+                f"key is {self.key!r} and segment is {self.segment}: expected one of them, because "
+                "all messages of a key are in the same segment."
+            )
         for option, value in (("topics", self.topics), ("types", self.types)):
             if isinstance(value, str):
                 raise ValueError(f"{option} is {value!r}: expected a list, [{value!r}].")  # noqa: TRY004
@@ -31,6 +37,7 @@ class Selection:
             "types": None if self.types is None else list(self.types),
             "segment_id": self.segment.id if self.segment else None,
             "segment_mask": self.segment.mask if self.segment else None,
+            "key": self.key,
         }
 
 

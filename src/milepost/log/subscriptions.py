@@ -19,7 +19,8 @@ from milepost.handlers import (
     refuse_class,
     refuse_unfinished,
 )
-from milepost.log.append import append
+from milepost.log.append import Appending, append_as
+from milepost.log.conditions import UNCONDITIONAL, Conditions
 from milepost.log.decode import (
     fetch_messages,
     fetch_messages_async,
@@ -90,32 +91,43 @@ class Subscriptions:
         return handler
 
     def append(
-        self, conn: AnyConnection | AnyAsyncConnection, messages: Sequence[Message]
+        self,
+        conn: AnyConnection | AnyAsyncConnection,
+        messages: Sequence[Message],
+        conditions: Conditions = UNCONDITIONAL,
     ) -> list[Position] | Awaitable[list[Position]]:
         """Append, and call the subscribers with the messages they select. They get what the caller
-        has passed: a Session too."""
+        has passed: a Session too. Not called with messages that were in the log before: their
+        subscribers were called then."""
+        how = Appending(self.schema, self.max_payload_bytes, conditions)
         wanting = [s for s in self._subscribers if any(map(s.wants, messages))]
         if not wanting:
-            return append(conn, *messages, **self._limits())
+            return append_as(conn, messages, how)
         driver = driver_of(conn)
         _refuse_other_colour(wanting, is_async=not isinstance(driver, Driver))
         if isinstance(driver, Driver):
-            return self._append(driver, conn, messages, wanting)
-        return self._append_async(driver, conn, messages, wanting)
+            return self._append(driver, conn, messages, how, wanting)
+        return self._append_async(driver, conn, messages, how, wanting)
 
     def _append(
-        self, driver: Driver, conn: Any, messages: Sequence[Message], wanting: list[Subscriber]
+        self,
+        driver: Driver,
+        conn: Any,
+        messages: Sequence[Message],
+        how: Appending,
+        wanting: list[Subscriber],
     ) -> list[Position]:
         # One block for both: if a subscriber raises, the append is rolled back too.
         driver.check()
         with driver.savepoint():
-            positions: list[Position] = append(conn, *messages, **self._limits())
+            positions: list[Position] = append_as(conn, messages, how)
             # From the log, so that a handler gets the same values as in a processor.
             with driver.errors(self.schema, "read"):
-                found = _appended(driver, positions, self.schema)
+                found = _appended(driver, _new(positions, how), self.schema)
             for subscriber in wanting:
-                refuse_unfinished(subscriber(_wanted(subscriber, found), conn))
-                self._refuse_broken(driver)
+                if wanted := _wanted(subscriber, found):
+                    refuse_unfinished(subscriber(wanted, conn))
+                    self._refuse_broken(driver)
         return positions
 
     async def _append_async(
@@ -123,17 +135,19 @@ class Subscriptions:
         given: AsyncDriver | PendingDriver,
         conn: Any,
         messages: Sequence[Message],
+        how: Appending,
         wanting: list[Subscriber],
     ) -> list[Position]:
         driver = given if isinstance(given, AsyncDriver) else await given()
         driver.check()
         async with driver.savepoint():
-            positions: list[Position] = await append(conn, *messages, **self._limits())
+            positions: list[Position] = await append_as(conn, messages, how)
             with driver.errors(self.schema, "read"):
-                found = await _appended_async(driver, positions, self.schema)
+                found = await _appended_async(driver, _new(positions, how), self.schema)
             for subscriber in wanting:
-                await subscriber(_wanted(subscriber, found), conn)
-                await self._refuse_broken_async(driver)
+                if wanted := _wanted(subscriber, found):
+                    await subscriber(wanted, conn)
+                    await self._refuse_broken_async(driver)
         return positions
 
     def _refuse_broken(self, driver: Driver) -> None:
@@ -150,8 +164,9 @@ class Subscriptions:
         with driver.errors(self.schema, "append"):
             await driver.do(_ANYTHING)
 
-    def _limits(self) -> dict[str, Any]:
-        return {"schema": self.schema, "max_payload_bytes": self.max_payload_bytes}
+
+def _new(positions: list[Position], how: Appending) -> list[Position]:
+    return [position for position in positions if position not in how.known]
 
 
 def _appended(driver: Driver, positions: list[Position], schema: str) -> list[RecordedMessage]:

@@ -199,6 +199,40 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.append_conditionally(ids uuid[], topics text[], keys text[], types text[], data json[], metadata json[], once boolean DEFAULT false, newer_key text DEFAULT NULL::text, newer_after milepost."position" DEFAULT NULL::milepost."position", newer_types text[] DEFAULT NULL::text[]) RETURNS TABLE(transaction_id bigint, "position" bigint, is_new boolean)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+begin
+  if append_conditionally.once then
+    return query
+    select a.transaction_id, a."position", a.is_new
+    from "milepost".append_missing(
+      ids, topics, keys, types, data, metadata, newer_key, newer_after, newer_types
+    ) as a;
+    return;
+  end if;
+  perform "milepost".refuse_newer(newer_key, newer_after, newer_types);
+  if cardinality(ids) = 1 then  -- most are, and this is half of the work
+    return query
+    insert into "milepost".messages (id, topic, key, type, data, metadata)
+    values (ids[1], topics[1], keys[1], types[1], data[1], metadata[1])
+    returning "milepost".transaction_id(), "milepost".last_position(), true;
+    return;
+  end if;
+  return query
+  with appended as (
+    insert into "milepost".messages (id, topic, key, type, data, metadata)
+    select g.id, g.topic, g.key, g.type, g.data, g.metadata
+    from unnest(ids, topics, keys, types, data, metadata)
+      with ordinality as g (id, topic, key, type, data, metadata, ordinality)
+    order by g.ordinality
+    returning "milepost".transaction_id() as transaction_id, "milepost".last_position() as "position"
+  )
+  select a.transaction_id, a."position", true from appended as a order by a."position";
+end;
+$$;
+
 CREATE FUNCTION milepost.uuid7() RETURNS uuid
     LANGUAGE sql PARALLEL SAFE
     RETURN (encode(set_bit(set_bit(OVERLAY(uuid_send(gen_random_uuid()) PLACING SUBSTRING(int8send(((EXTRACT(epoch FROM clock_timestamp()) * (1000)::numeric))::bigint) FROM 3) FROM 1 FOR 6), (52)::bigint, 1), (53)::bigint, 1), 'hex'::text))::uuid;
@@ -276,6 +310,215 @@ CREATE FUNCTION milepost.append_many(messages text) RETURNS SETOF milepost."posi
     AS $$
 begin
   return query select * from "milepost".append_many(messages::json);
+end;
+$$;
+
+CREATE FUNCTION milepost.append_many_once(messages json) RETURNS SETOF milepost."position"
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+begin
+  return query
+  with given as materialized (
+    select
+      element.ordinality, message.id, coalesce(message.topic, 'default') as topic, message.key,
+      message.type, element.body -> 'data' as data, coalesce(message.metadata, '{}') as metadata
+    from json_array_elements(append_many_once.messages)
+      with ordinality as element (body, ordinality)
+    cross join lateral json_to_record(element.body) as message (
+      id uuid, topic text, key text, type text, metadata json
+    )
+  ),
+  accepted as materialized (
+    select given.*, "milepost".refuse_oversized(given.data, given.metadata) from given
+  ),
+  columns as (
+    select
+      array_agg(id order by ordinality) as ids, array_agg(topic order by ordinality) as topics,
+      array_agg(key order by ordinality) as keys, array_agg(type order by ordinality) as types,
+      array_agg(data order by ordinality) as data,
+      array_agg(metadata order by ordinality) as metadata
+    from accepted
+  )
+  select a.transaction_id, a."position"
+  from columns as c
+  cross join lateral "milepost".append_conditionally(
+    c.ids, c.topics, c.keys, c.types, c.data, c.metadata, once => true
+  ) with ordinality as a (transaction_id, "position", is_new, ordinality)
+  where c.ids is not null
+  order by a.ordinality;
+end;
+$$;
+
+CREATE FUNCTION milepost.append_many_once(messages jsonb) RETURNS SETOF milepost."position"
+    LANGUAGE plpgsql
+    AS $$
+begin
+  return query select * from "milepost".append_many_once(messages::json);
+end;
+$$;
+
+CREATE FUNCTION milepost.append_many_once(messages text) RETURNS SETOF milepost."position"
+    LANGUAGE plpgsql
+    AS $$
+begin
+  return query select * from "milepost".append_many_once(messages::json);
+end;
+$$;
+
+CREATE FUNCTION milepost.append_many_unless_newer(messages json, key text, after milepost."position", types text[] DEFAULT NULL::text[]) RETURNS SETOF milepost."position"
+    LANGUAGE plpgsql
+    AS $$
+begin
+  perform "milepost".refuse_newer(key, after, types);
+  return query select * from "milepost".append_many(messages);
+end;
+$$;
+
+CREATE FUNCTION milepost.append_many_unless_newer(messages jsonb, key text, after milepost."position", types text[] DEFAULT NULL::text[]) RETURNS SETOF milepost."position"
+    LANGUAGE plpgsql
+    AS $$
+begin
+  return query select * from "milepost".append_many_unless_newer(messages::json, key, after, types);
+end;
+$$;
+
+CREATE FUNCTION milepost.append_many_unless_newer(messages text, key text, after milepost."position", types text[] DEFAULT NULL::text[]) RETURNS SETOF milepost."position"
+    LANGUAGE plpgsql
+    AS $$
+begin
+  return query select * from "milepost".append_many_unless_newer(messages::json, key, after, types);
+end;
+$$;
+
+CREATE FUNCTION milepost.append_missing(ids uuid[], topics text[], keys text[], types text[], data json[], metadata json[], newer_key text, newer_after milepost."position", newer_types text[]) RETURNS TABLE(transaction_id bigint, "position" bigint, is_new boolean)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+#variable_conflict use_column
+declare
+  known uuid[];
+  own bigint[] := '{}';
+  own_id bigint;
+  answer "milepost".position[];
+  number_new bigint;
+begin
+  perform "milepost".refuse_unsafe_condition();
+  perform "milepost".refuse_unindexed('messages_id', 'an append with once', '--with-id-index');
+  if newer_key is not null then
+    perform "milepost".lock_key(newer_key);
+  end if;
+  known := array(select k.id from "milepost".known_ids(ids) as k);
+  if exists (
+    select from unnest(ids) as g (id) where g.id is null or g.id not in (select unnest(known))
+  ) then
+    if newer_key is not null then
+      perform "milepost".refuse_newer(newer_key, newer_after, newer_types, known);
+    end if;
+    with appended as (
+      insert into "milepost".messages (id, topic, key, type, data, metadata)
+      select g.id, g.topic, g.key, g.type, g.data, g.metadata
+      from unnest(ids, topics, keys, types, data, metadata)
+        with ordinality as g (id, topic, key, type, data, metadata, ordinality)
+      where g.id is null or g.id not in (select unnest(known))
+      order by g.ordinality
+      on conflict do nothing
+      returning "milepost".last_position() as "position"
+    )
+    select coalesce(array_agg(a."position"), '{}') into own from appended as a;
+    own_id := "milepost".transaction_id();
+  end if;
+  select
+    array_agg(row(k.transaction_id, k."position")::"milepost".position order by g.ordinality),
+    count(distinct k.id) filter (
+      where k.transaction_id = own_id and k."position" in (select unnest(own))
+    )
+  into answer, number_new
+  from unnest(ids) with ordinality as g (id, ordinality)
+  join (
+    select distinct on (found.id) found.id, found.transaction_id, found."position"
+    from "milepost".known_ids(ids) as found
+    order by found.id, found.transaction_id, found."position"
+  ) as k on k.id = g.id;
+  if cardinality(ids) > coalesce(cardinality(answer), 0) or cardinality(own) > number_new then
+    raise exception 'retention removed a message at the moment when it was appended again'
+      using errcode = 'serialization_failure', hint = 'Nothing was appended. Try again.';
+  end if;
+  return query
+  select
+    a.transaction_id, a."position",
+    a.transaction_id is not distinct from own_id and a."position" in (select unnest(own))
+  from unnest(answer) with ordinality as a (transaction_id, "position", ordinality)
+  order by a.ordinality;
+end;
+$$;
+
+CREATE FUNCTION milepost.append_once(type text, data json, id uuid, key text DEFAULT NULL::text, topic text DEFAULT 'default'::text, metadata json DEFAULT '{}'::json) RETURNS milepost."position"
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  found "milepost".position;
+begin
+  perform "milepost".refuse_oversized(append_once.data, append_once.metadata);
+  select a.transaction_id, a."position"
+  into found
+  from "milepost".append_conditionally(
+    array[append_once.id], array[append_once.topic], array[append_once.key],
+    array[append_once.type], array[append_once.data], array[append_once.metadata], once => true
+  ) as a;
+  return found;
+end;
+$$;
+
+CREATE FUNCTION milepost.append_once(type text, data jsonb, id uuid, key text DEFAULT NULL::text, topic text DEFAULT 'default'::text, metadata jsonb DEFAULT '{}'::jsonb) RETURNS milepost."position"
+    LANGUAGE plpgsql
+    AS $$
+begin
+  return "milepost".append_once(type, data::json, id, key, topic, metadata::json);
+end;
+$$;
+
+CREATE FUNCTION milepost.append_once(type text, data text, id uuid, key text DEFAULT NULL::text, topic text DEFAULT 'default'::text, metadata text DEFAULT '{}'::text) RETURNS milepost."position"
+    LANGUAGE plpgsql
+    AS $$
+begin
+  return "milepost".append_once(type, data::json, id, key, topic, metadata::json);
+end;
+$$;
+
+CREATE FUNCTION milepost.append_unless_newer(type text, data json, key text, after milepost."position", types text[] DEFAULT NULL::text[], topic text DEFAULT 'default'::text, metadata json DEFAULT '{}'::json, id uuid DEFAULT NULL::uuid) RETURNS milepost."position"
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+begin
+  perform "milepost".refuse_newer(
+    append_unless_newer.key, append_unless_newer.after, append_unless_newer.types
+  );
+  return "milepost".append(
+    append_unless_newer.type, append_unless_newer.data, append_unless_newer.key,
+    append_unless_newer.topic, append_unless_newer.metadata, append_unless_newer.id
+  );
+end;
+$$;
+
+CREATE FUNCTION milepost.append_unless_newer(type text, data jsonb, key text, after milepost."position", types text[] DEFAULT NULL::text[], topic text DEFAULT 'default'::text, metadata jsonb DEFAULT '{}'::jsonb, id uuid DEFAULT NULL::uuid) RETURNS milepost."position"
+    LANGUAGE plpgsql
+    AS $$
+begin
+  return "milepost".append_unless_newer(
+    type, data::json, key, after, types, topic, metadata::json, id
+  );
+end;
+$$;
+
+CREATE FUNCTION milepost.append_unless_newer(type text, data text, key text, after milepost."position", types text[] DEFAULT NULL::text[], topic text DEFAULT 'default'::text, metadata text DEFAULT '{}'::text, id uuid DEFAULT NULL::uuid) RETURNS milepost."position"
+    LANGUAGE plpgsql
+    AS $$
+begin
+  return "milepost".append_unless_newer(
+    type, data::json, key, after, types, topic, metadata::json, id
+  );
 end;
 $$;
 
@@ -1405,6 +1648,8 @@ CREATE FUNCTION milepost.erase_messages(key text, after milepost."position", max
 #variable_conflict use_column
 begin
   number := 0;
+  -- Neither may their key stay among what was removed lately.
+  delete from "milepost".removed_messages as r where r.key = erase_messages.key;
   select chunk.transaction_id, chunk."position"
   into transaction_id, "position"
   from (
@@ -1864,6 +2109,18 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.has_index(name text) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    AS $$
+begin
+  return exists (
+    select from pg_catalog.pg_index as i
+    where i.indexrelid = pg_catalog.to_regclass(pg_catalog.concat('"milepost".', name))
+      and i.indisvalid
+  );
+end;
+$$;
+
 CREATE FUNCTION milepost.has_parked(processor text, version integer) RETURNS boolean
     LANGUAGE plpgsql
     AS $$
@@ -2116,6 +2373,25 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.known_ids(ids uuid[]) RETURNS TABLE(id uuid, transaction_id bigint, "position" bigint, is_removed boolean)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+#variable_conflict use_column
+begin
+  return query
+  select m.id, m.transaction_id, m."position", false
+  from "milepost".messages as m
+  where m.id = any(known_ids.ids)
+  union all
+  select r.id, r.transaction_id, r."position", true
+  from "milepost".removed_messages as r
+  where r.id = any(known_ids.ids);
+end;
+$$;
+
 CREATE FUNCTION milepost.last_message(up_to milepost."position") RETURNS milepost."position"
     LANGUAGE sql
     RETURN COALESCE((SELECT ROW(messages.transaction_id, messages."position")::milepost."position" AS "row" FROM milepost.messages WHERE (ROW(messages.transaction_id, messages."position") <= ROW((last_message.up_to).transaction_id, (last_message.up_to)."position")) ORDER BY messages.transaction_id DESC, messages."position" DESC LIMIT 1), (SELECT ROW(log.removed_transaction_id, log.removed_position)::milepost."position" AS "row" FROM milepost.log));
@@ -2227,6 +2503,10 @@ begin
   for update;
 end;
 $$;
+
+CREATE FUNCTION milepost.lock_key(key text) RETURNS void
+    LANGUAGE sql
+    RETURN pg_advisory_xact_lock(((('milepost.messages_position_seq'::regclass)::bigint << 32) | ((hashtext(key))::bigint & '4294967295'::bigint)));
 
 CREATE FUNCTION milepost.mark_begun(ids bigint[], attempts integer[], tokens bigint[] DEFAULT NULL::bigint[], begun_ago interval[] DEFAULT NULL::interval[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
@@ -4555,6 +4835,39 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.read_key(key text, after milepost."position" DEFAULT NULL::milepost."position", max_count integer DEFAULT 100, topics text[] DEFAULT NULL::text[], types text[] DEFAULT NULL::text[], up_to milepost."position" DEFAULT NULL::milepost."position") RETURNS SETOF milepost.messages
+    LANGUAGE plpgsql
+    SET enable_sort TO 'off'
+    SET max_parallel_workers_per_gather TO '0'
+    AS $$
+#variable_conflict use_column
+declare
+  first_transaction_id constant bigint := coalesce((after).transaction_id, 0);
+  first_position constant bigint := coalesce((after).position, 0);
+  horizon "milepost".position := up_to;
+begin
+  perform "milepost".refuse_unsafe_read();
+  perform "milepost".refuse_unindexed('messages_key', 'reading by key', '--with-key-index');
+  if horizon is null then
+    horizon := "milepost".horizon();
+  end if;
+  return query
+  select m."position", m.transaction_id, m.id, m.topic, m.key, m.type, m.data, m.metadata,
+    m.recorded_at
+  from "milepost".messages as m
+  where m.key is not null
+    and (m.key, m.transaction_id, m."position")
+      > (read_key.key, first_transaction_id, first_position)
+    and (m.key, m.transaction_id, m."position")
+      <= (read_key.key, (horizon).transaction_id, (horizon).position)
+    and "milepost".refuse_removed(row(first_transaction_id, first_position)::"milepost".position)
+    and (read_key.topics is null or m.topic = any(read_key.topics))
+    and (read_key.types is null or m.type = any(read_key.types))
+  order by m.key, m.transaction_id, m."position"
+  limit read_key.max_count;
+end;
+$$;
+
 CREATE FUNCTION milepost.ready_priorities(pattern text) RETURNS TABLE(channel text, priority smallint)
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -4942,6 +5255,72 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.refuse_newer(key text, after milepost."position", types text[] DEFAULT NULL::text[], own_ids uuid[] DEFAULT '{}'::uuid[]) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_sort TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+#variable_conflict use_column
+declare
+  own_id bigint;
+  bound "milepost".position;
+  newer text[];
+  done text;
+begin
+  if refuse_newer.key is null or not (refuse_newer.after is not null) then
+    raise exception 'a condition needs a key and a position, and the % is null',
+      case when refuse_newer.key is null then 'key' else 'position' end
+      using errcode = 'null_value_not_allowed',
+      hint = 'Nothing was written. If nothing was read, the position is row(0, 0).';
+  end if;
+  done := "milepost".refuse_unsafe_condition();
+  done := "milepost".refuse_unindexed('messages_key', 'a condition on a key', '--with-key-index');
+  done := "milepost".lock_key(refuse_newer.key);
+  own_id := "milepost".transaction_id();
+  bound := least(refuse_newer.after, row(own_id, 9223372036854775807)::"milepost".position);
+  newer := array(
+    select r.transaction_id || ':' || r."position"
+    from "milepost".removed_messages as r
+    where r.key is not null
+      and (r.key, r.transaction_id, r."position")
+        > (refuse_newer.key, (bound).transaction_id, (bound).position)
+      and r.key <= refuse_newer.key
+      and (refuse_newer.types is null or r.type = any(refuse_newer.types))
+      and r.id not in (select unnest(refuse_newer.own_ids))
+    order by r.key, r.transaction_id, r."position"
+    limit 100
+  ) || array(
+    select m.transaction_id || ':' || m."position"
+    from "milepost".messages as m
+    where m.key is not null
+      and (m.key, m.transaction_id, m."position")
+        > (refuse_newer.key, (bound).transaction_id, (bound).position)
+      and m.key <= refuse_newer.key
+      and (
+        refuse_newer.types is null or m.type = any(refuse_newer.types) or m.transaction_id > own_id
+      )
+      and m.id not in (select unnest(refuse_newer.own_ids))
+    order by m.key, m.transaction_id, m."position"
+    limit 100
+  );
+  if newer = '{}' then
+    done := "milepost".refuse_lost(refuse_newer.after);
+    return;
+  end if;
+  raise exception 'messages of key % were appended after position %:%, at %',
+    quote_literal(refuse_newer.key), (after).transaction_id, (after).position,
+    array_to_string(newer[1:5], ', ') || case when cardinality(newer) > 5 then ' ...' else '' end
+    using errcode = 'MP010',
+    detail = json_build_object(
+      'key', refuse_newer.key,
+      'after', (after).transaction_id || ':' || (after).position,
+      'positions', newer[1:100]
+    )::text,
+    hint = 'Nothing was appended. Roll back, read the messages of the key again, decide again, and append in a new transaction.';
+end;
+$$;
+
 CREATE FUNCTION milepost.refuse_other_timeline() RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -4994,6 +5373,19 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.refuse_unindexed(name text, what text, option text) RETURNS void
+    LANGUAGE plpgsql STABLE
+    AS $$
+begin
+  if not "milepost".has_index(name) then
+    raise exception '% needs the index % of the log in schema "milepost", which does not exist or is not complete',
+      what, name
+      using errcode = 'MP011',
+      hint = format('Nothing was written. Run once, also while the log is in use: milepost migrate %s', option);
+  end if;
+end;
+$$;
+
 CREATE FUNCTION milepost.refuse_unreachable(after milepost."position") RETURNS boolean
     LANGUAGE plpgsql STABLE
     AS $$
@@ -5002,6 +5394,19 @@ declare
 begin
   select removed_transaction_id, removed_position into removed from "milepost".log;
   return after >= removed or "milepost".is_archived(after, removed) or "milepost".refuse_gone(after);
+end;
+$$;
+
+CREATE FUNCTION milepost.refuse_unsafe_condition() RETURNS void
+    LANGUAGE plpgsql STABLE
+    AS $$
+begin
+  if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
+    raise exception 'the condition of an append cannot be checked at isolation level %',
+      current_setting('transaction_isolation')
+      using errcode = 'MP001',
+      hint = 'Nothing was written. Append in READ COMMITTED: above it, messages that commit in the meantime would not count.';
+  end if;
 end;
 $$;
 
@@ -5177,6 +5582,29 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.remember_removed(after milepost."position", last milepost."position") RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_sort TO 'off'
+    AS $$
+#variable_conflict use_column
+begin
+  delete from "milepost".removed_messages as r
+  where r.removed_at < clock_timestamp() - interval '7 days';
+  if not ("milepost".has_index('messages_key') or "milepost".has_index('messages_id')) then
+    return;
+  end if;
+  insert into "milepost".removed_messages (transaction_id, "position", id, key, type)
+  select m.transaction_id, m."position", m.id, m.key, m.type
+  from "milepost".messages as m
+  where (m.transaction_id, m."position")
+      > ((remember_removed.after).transaction_id, (remember_removed.after).position)
+    and (m.transaction_id, m."position")
+      <= ((remember_removed.last).transaction_id, (remember_removed.last).position)
+  on conflict do nothing;
+end;
+$$;
+
 CREATE FUNCTION milepost.remove_messages(max_count integer, up_to milepost."position", OUT number bigint, OUT transaction_id bigint, OUT "position" bigint) RETURNS record
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -5215,6 +5643,7 @@ begin
     number := 0;
     last := removed;
   else
+    perform "milepost".remember_removed(removed, last);
     delete from "milepost".messages as m
     where (m.transaction_id, m."position") > ((removed).transaction_id, (removed).position)
       and (m.transaction_id, m."position") <= ((last).transaction_id, (last).position);
@@ -7076,6 +7505,15 @@ CREATE TABLE milepost.processors (
 )
 WITH (fillfactor='50');
 
+CREATE TABLE milepost.removed_messages (
+    transaction_id bigint NOT NULL,
+    "position" bigint NOT NULL,
+    id uuid NOT NULL,
+    key text,
+    type text NOT NULL,
+    removed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
 CREATE TABLE milepost.replays (
     processor text NOT NULL,
     version integer NOT NULL,
@@ -7183,6 +7621,9 @@ ALTER TABLE ONLY milepost.pipelines
 ALTER TABLE ONLY milepost.processors
     ADD CONSTRAINT processors_pkey PRIMARY KEY (name, version);
 
+ALTER TABLE ONLY milepost.removed_messages
+    ADD CONSTRAINT removed_messages_pkey PRIMARY KEY (transaction_id, "position");
+
 ALTER TABLE ONLY milepost.replays
     ADD CONSTRAINT replays_pkey PRIMARY KEY (processor, version, id, mask);
 
@@ -7246,6 +7687,12 @@ CREATE INDEX messages_recorded_at ON milepost.messages USING brin (recorded_at) 
 CREATE INDEX parked_keys_requested ON milepost.parked_keys USING btree (processor, version) WHERE (retry_requested_at IS NOT NULL);
 
 CREATE UNIQUE INDEX pipelines_active ON milepost.pipelines USING btree (name) WHERE is_active;
+
+CREATE INDEX removed_messages_id ON milepost.removed_messages USING btree (id);
+
+CREATE INDEX removed_messages_key ON milepost.removed_messages USING btree (key, transaction_id, "position") WHERE (key IS NOT NULL);
+
+CREATE INDEX removed_messages_removed_at ON milepost.removed_messages USING btree (removed_at);
 
 CREATE INDEX schedules_next ON milepost.schedules USING btree (next_at) WHERE (NOT is_paused);
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from milepost import Message, Milepost, Position, append, db
+from milepost import AppendConflict, Message, Milepost, Newer, Position, append, db
 from milepost.db import Connection
 from milepost.log.append import COPY_FROM
 
@@ -55,6 +55,18 @@ def test_python_appends_and_learns_the_positions(
         second = append(appender, *messages(count)) + append(appender, *messages(count))
     assert positions(mp) == first + second
     assert len({*first, *second}) == 3 * count
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_conditions_need_no_more(appender: Connection, mp: Milepost, count: int) -> None:
+    mp.migrate(key_index=True, id_index=True)
+    given = messages(count)
+    newer = Newer(key="k", after=Position.BEGINNING)
+    first = append(appender, *given, unless=newer)
+    assert append(appender, *given, once=True) == first == positions(mp)
+    append(appender, Message("T", {}, key="k"), unless=newer)
+    with pytest.raises(AppendConflict):
+        append(appender, Message("T", {}, key="k"), unless=newer)
 
 
 @pytest.mark.parametrize("count", COUNTS)

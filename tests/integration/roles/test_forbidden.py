@@ -180,9 +180,11 @@ KNOWN_DEFINERS: dict[LogOrder, set[str]] = {
         "horizon",
         "is_held",
         "join_families",
+        "known_ids",
         "last_position",
         "open_spark_write",
         "refuse_foreign_rows",
+        "refuse_newer",
         "replace_job",
     },
     "transaction": {
@@ -192,8 +194,10 @@ KNOWN_DEFINERS: dict[LogOrder, set[str]] = {
         "close_spark_write",
         "horizon",
         "join_families",
+        "known_ids",
         "last_position",
         "open_spark_write",
+        "refuse_newer",
         "replace_job",
     },
 }

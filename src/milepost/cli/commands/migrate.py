@@ -22,6 +22,20 @@ def command(
     sql_only: Annotated[
         bool, typer.Option("--sql", help="Print the SQL, and run nothing.")
     ] = False,
+    with_key_index: Annotated[
+        bool,
+        typer.Option(
+            "--with-key-index",
+            help="Create the index for conditional appends and reads by key, if it is missing.",
+        ),
+    ] = False,
+    with_id_index: Annotated[
+        bool,
+        typer.Option(
+            "--with-id-index",
+            help="Create the unique index of ids for appends with once=True, if it is missing.",
+        ),
+    ] = False,
     wait: Annotated[
         float, typer.Option(help="Seconds to wait for other users of the tables.", min=0)
     ] = WAIT_SECONDS,
@@ -29,11 +43,17 @@ def command(
 ) -> None:
     """Bring the database to the schema that this version needs. Safe to repeat."""
     if sql_only:
-        typer.echo(script(mp.pending_migrations(order)), nl=False)
+        pending = mp.pending_migrations(order, key_index=with_key_index, id_index=with_id_index)
+        typer.echo(script(pending), nl=False)
         return
-    applied = [
-        step.name for step in mp.migrate(order, wait_seconds=wait, on_wait=say_who_is_waited_for)
-    ]
+    steps = mp.migrate(
+        order,
+        key_index=with_key_index,
+        id_index=with_id_index,
+        wait_seconds=wait,
+        on_wait=say_who_is_waited_for,
+    )
+    applied = [step.name for step in steps]
     if as_json:
         print_json({"schema": mp.schema, "applied": applied})
         return

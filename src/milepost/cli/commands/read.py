@@ -37,6 +37,10 @@ def command(
     segment: Annotated[
         str | None, typer.Option(metavar="ID/MASK", help="Only keys of this segment, such as 1/3.")
     ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(help="Only messages of this key. Needs `milepost migrate --with-key-index`."),
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many messages.")] = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="Keep waiting for new messages.")
@@ -46,11 +50,14 @@ def command(
     ] = 1.0,
 ) -> None:
     """Print the messages of the log in order, one JSON object per line."""
+    if key is not None and segment is not None:
+        raise typer.BadParameter("expected one of --key and --segment.", param_hint="--key")
     with mp.reader(
         parse_start(start),
         topics=topics or None,
         types=types or None,
         segment=None if segment is None else parse_segment(segment),
+        key=key,
         batch_size=min(limit or _BATCH_SIZE, _BATCH_SIZE),
     ) as reader:
         reader.keeps_raw = True

@@ -34,6 +34,7 @@ _READ = (*COLUMNS, "recorded_at_text", "key_hash")
 _PLACES = ("transaction_id", "position")
 # To find out whether a row group has anything that is wanted, before its JSON is read.
 _NAMED = (*_PLACES, "topic", "type", "key_hash")
+_KEYED = (*_NAMED, "key")
 _TIMED = (*_PLACES, "recorded_at", "recorded_at_text")
 _KEPT_GROUPS, _KEPT_FOOTERS = 4, 64
 _BATCH_ROWS = 8192  # of what reads whole files once
@@ -74,9 +75,9 @@ class ColdFile:
 
     def stretch(self, after: Position, selection: Selection) -> Stretch:
         """What is selected of the row group that has the messages after a position."""
-        is_named = selection.topics is not None or selection.types is not None
-        number, rows, last = self._group_after(after, _NAMED if is_named else _READ)
-        if is_named:
+        columns = _columns_for(selection)
+        number, rows, last = self._group_after(after, columns)
+        if columns != _READ:
             rows = self.group(number) if len(rows.selected(selection)) else _no_rows()
         return Stretch(after, last, selection, rows.selected(selection))
 
@@ -130,6 +131,14 @@ class ColdFile:
             return False
         # In transaction order the highest position may be of a transaction before the last one.
         return bool(Position(ids.max, positions.max) <= position)
+
+
+def _columns_for(selection: Selection) -> Sequence[str]:
+    """What to read first, to find out whether a row group has anything that is selected."""
+    if selection.key is not None:
+        return _KEYED
+    is_named = selection.topics is not None or selection.types is not None
+    return _NAMED if is_named else _READ
 
 
 def forget_files() -> None:

@@ -101,6 +101,8 @@ class Rows:
         if (segment := selection.segment) is not None:
             hashes = pc.bit_wise_and(self.table.column("key_hash"), segment.mask)
             masks.append(pc.equal(hashes, segment.id))
+        if selection.key is not None:
+            masks.append(_sure(pc.equal(self.table.column("key"), selection.key)))
         if not masks:
             return self
         for mask in masks[1:]:

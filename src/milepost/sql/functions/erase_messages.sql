@@ -14,6 +14,8 @@ as $$
 #variable_conflict use_column
 begin
   number := 0;
+  -- Neither may their key stay among what was removed lately.
+  delete from {schema}.removed_messages as r where r.key = erase_messages.key;
   select chunk.transaction_id, chunk."position"
   into transaction_id, "position"
   from (

@@ -44,6 +44,7 @@ begin
     number := 0;
     last := removed;
   else
+    perform {schema}.remember_removed(removed, last);
     delete from {schema}.messages as m
     where (m.transaction_id, m."position") > ((removed).transaction_id, (removed).position)
       and (m.transaction_id, m."position") <= ((last).transaction_id, (last).position);

@@ -1,0 +1,1 @@
+create unique index concurrently messages_id on {schema}.messages (id)

@@ -1,0 +1,1 @@
+reset lock_timeout; reset statement_timeout

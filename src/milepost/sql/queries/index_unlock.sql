@@ -1,0 +1,1 @@
+select pg_advisory_unlock(hashtextextended('milepost.index.{schema}', 0))
