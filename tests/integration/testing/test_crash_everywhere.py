@@ -54,4 +54,45 @@ def test_a_planted_double_is_found_within_seconds(mp: Milepost, url: str) -> Non
     print(time.monotonic() - began)
     assert time.monotonic() - began < 5
     print(found.value)
-    assert 0
+
+
+
+def test_an_async_handler_passes(mp: Milepost) -> None:
+    @mp.processor("billing")
+    async def bill(messages: list[RecordedMessage], tx: AsyncConnection) -> None:
+        for message in messages:
+            await tx.execute(ADD, [message.data["order"], message.data["total"]])
+
+    print(crash_everywhere(bill, ORDERS[:1]))
+
+
+def test_worker_tx(mp: Milepost) -> None:
+    @mp.worker("mails")
+    def send(job: TakenJob, tx: Connection) -> None:
+        tx.execute("insert into mails (number) values (%s)", [job.content])
+
+    r = crash_everywhere(send, [Job("mails", 1), Job("mails", 2)])
+    print(r, r.unreached)
+
+
+def test_worker_without(mp: Milepost) -> None:
+    @mp.worker("mails")
+    def send(job: TakenJob) -> None:
+        with mp.connect() as conn:
+            conn.execute("insert into mails (number) values (%s)", [job.content])
+
+    with pytest.raises(CrashFound) as found:
+        crash_everywhere(send, [Job("mails", 1), Job("mails", 2)])
+    print(found.value)
+
+
+def test_alo(mp: Milepost) -> None:
+    @mp.processor("billing", delivery="at_least_once")
+    def bill(messages: list[RecordedMessage]) -> None:
+        with mp.connect() as conn:
+            for message in messages:
+                conn.execute(ADD, [message.data["order"], message.data["total"]])
+
+    with pytest.raises(CrashFound) as found:
+        crash_everywhere(bill, ORDERS)
+    print(found.value)

@@ -20,7 +20,7 @@ from milepost.queue import Worker
 from milepost.records import Job, Message
 from milepost.runtime import Runtime
 from milepost.testing.crash.process import Outcome, run_forked
-from milepost.testing.crash.statements import Point, Statement, in_both, points_of, users_first
+from milepost.testing.crash.statements import Point, Statement, around_handler, in_both, points_of, users_first
 from milepost.testing.crash.words import Finding, Subject, described
 from milepost.testing.databases import Databases, name_of_test_database
 from milepost.testing.snapshot import (
@@ -74,6 +74,7 @@ def crash_everywhere(
     ignore: Sequence[str] = (),
     outside: Outside | None = None,
     timeout: float = 30.0,
+    start_too: bool = False,
 ) -> CrashReport:
     """Prove that a crash does not change what a processor or worker does with these messages or
     jobs: it is killed before and after every statement and around each commit, started again, and
@@ -83,13 +84,14 @@ def crash_everywhere(
     The database is that of the fixture `mp`. It is replaced for every run, so connections that the
     test holds are ended. Afterwards it is as after one run without a crash; if something was found,
     as it was found. `ignore`: columns, as "column" or "table.column", that are not compared.
-    `timeout`: of one run, in seconds.
+    `timeout`: of one run, in seconds. `start_too`: also at the statements with which Milepost
+    starts, before it first calls the handler. They are the same for all handlers.
     """
     began = time.monotonic()
     _refuse_other(member)
     with prepared(member, items, outside) as stage:
         trial = Trial(stage, subject_of(member), partial(_run, member), frozenset(ignore), timeout)
-        return trial.run(began)
+        return trial.run(began, start_too=start_too)
 
 
 def _refuse_other(member: object) -> None:
@@ -148,6 +150,7 @@ class Stage:
         self.databases.wait_for_no_session(self.name)
         with db.connect(self.url) as conn:
             db.run(conn, self.schema, "testing_expire")
+            db.run(conn, self.schema, "testing_recover")
 
     def snapshot(self) -> Snapshot:
         with db.connect(self.url) as conn:
@@ -196,15 +199,16 @@ class Trial:
     _ignored: Mapping[str, frozenset[str]] = field(init=False)
     _statements: list[Statement] = field(init=False)
 
-    def run(self, began: float) -> CrashReport:
+    def run(self, began: float, *, start_too: bool) -> CrashReport:
         self._run_clean()
-        points = users_first(points_of(self._statements))
+        chosen = self._statements if start_too else around_handler(self._statements)
+        points = users_first(points_of(chosen))
         unreached = sum(not self._crash(point) for point in points)
         self.stage.restore()
         self._succeed()
         return CrashReport(
             str(self.subject),
-            len(self._statements),
+            len(chosen),
             len(points),
             unreached,
             tuple(sorted(f"{t}.{c}" for t, cs in self._ignored.items() for c in cs)),

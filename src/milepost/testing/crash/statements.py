@@ -64,6 +64,15 @@ def in_both(first: Sequence[Statement], second: Sequence[Statement]) -> list[Sta
     return [statement for statement in second if statement.key in known]
 
 
+def around_handler(statements: Sequence[Statement]) -> list[Statement]:
+    """Without those with which Milepost starts: from the last one that is durable before code of
+    the user is called for the first time. All of them, if none is called."""
+    first = next((n for n, each in enumerate(statements) if each.is_near_user), 0)
+    while first > 0 and not statements[first - 1].is_durable:
+        first -= 1
+    return list(statements[max(first - 1, 0) :])
+
+
 def points_of(statements: Iterable[Statement]) -> list[Point]:
     """Before each statement, and after each that is durable then.
 

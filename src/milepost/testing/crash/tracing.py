@@ -44,7 +44,11 @@ if TYPE_CHECKING:
 
 _STANDARD = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib"))
 _INSTALLED = tuple(sysconfig.get_path(name) for name in ("purelib", "platlib"))
-_OURS = tuple(str(Path(str(module.__file__)).parent) for module in (milepost, psycopg))
+# Milepost's files, psycopg's, and those of packages that Milepost calls by itself.
+_OURS = (
+    *(str(Path(str(module.__file__)).parent) for module in (milepost, psycopg)),
+    *(f"{place}/{name}" for place in _INSTALLED for name in ("opentelemetry", "cronsim", "uuid_")),
+)
 _NAMED = {"_commit_gen": COMMIT, "_rollback_gen": ROLLBACK, "copy_end": "end of COPY"}
 # They receive what a statement has found, or send its data: nothing begins or ends on the server.
 _PARTS = ("notifies", "copy_to", "_stream_fetchone_gen", "_read_gen", "_read_row_gen",
@@ -179,7 +183,7 @@ class Tracer:
 
 @cache
 def is_foreign(file: str) -> bool:
-    """Whether a file is neither Python's nor Milepost's nor psycopg's."""
+    """Whether a file may hold code of the user: it is neither Python's nor of Milepost."""
     if file.startswith("<") or file.startswith(_OURS):
         return False
     return file.startswith(_INSTALLED) or not file.startswith(_STANDARD)
