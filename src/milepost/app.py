@@ -608,6 +608,15 @@ class Milepost:
             grants.refuse_unknown(conn, role)
         return grants.script(role, activities, self.schema)
 
+    def _rebind(self, url: str) -> str:
+        """For milepost.testing: use another database from now on. The URL of the one before.
+        Nothing of this object may be running."""
+        before, self._url = self._url, url
+        self._runtime.rebind(url)
+        self._queue.rebind(url)
+        self._is_checked = False
+        return before
+
     @contextmanager
     def _connect_as_owner(self) -> Iterator[Connection]:
         with db.connect(self._url) as conn, db.owning(conn, self.schema):

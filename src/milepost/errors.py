@@ -72,7 +72,7 @@ def message_of(error: BaseException) -> str:
     """Bounded. Its `__str__` may be a user's code, and may raise."""
     try:
         text = str(error)
-    except Exception as broken:  # noqa: BLE001 - whatever it raises, the first error is described
+    except Exception as broken:
         return f"(its __str__ raised {type(broken).__name__})"
     if len(text) <= LONGEST_ERROR:
         return text

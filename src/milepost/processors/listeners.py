@@ -119,16 +119,16 @@ class _Told(Checkpointing):
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
 
-    def on_segment_claimed(self, segment: Segment, trigger: Trigger) -> Awaitable[None] | None:  # noqa: ARG002
+    def on_segment_claimed(self, segment: Segment, trigger: Trigger) -> Awaitable[None] | None:
         return self._listener.tell("on_segment_claimed", segment)
 
-    def on_checkpoint_advanced(self, segment: Segment, requested: Position) -> Report:  # noqa: ARG002
+    def on_checkpoint_advanced(self, segment: Segment, requested: Position) -> Report:
         return LATEST
 
     def on_segment_released(
         self,
         segment: Segment,
-        up_to: Position,  # noqa: ARG002
+        up_to: Position,
     ) -> Awaitable[Report] | Report:
         told = self._listener.tell("on_segment_released", segment)
         return LATEST if told is None else _latest_after(told)

@@ -54,6 +54,10 @@ class Registry:
     def __post_init__(self) -> None:
         self.results = Results(Lookups(self.runtime.url, self.runtime.schema))
 
+    def rebind(self, url: str) -> None:
+        """Results are looked up in another database from now on, also by tasks that exist."""
+        self.results.lookups.url = url
+
     def worker(self, channel: str, options: Options) -> Callable[[Handler], Worker]:
         settled = WorkerOptions(channel, **options)  # refused here, not at the handler
 
@@ -134,7 +138,7 @@ class Registry:
             return TaskCalls(channel)
         self._refuse_other(channel, worker)
         calls = worker.definition.handler
-        assert isinstance(calls, TaskCalls)  # noqa: S101 - others are refused
+        assert isinstance(calls, TaskCalls)
         return calls
 
     def _made(self, options: WorkerOptions, handler: Handler) -> Worker:
@@ -146,7 +150,7 @@ class Registry:
 
     def _refuse_other(self, channel: str, worker: Worker) -> None:
         if not isinstance(worker.definition.handler, TaskCalls):
-            raise ValueError(  # noqa: TRY004 - the name is taken
+            raise ValueError(
                 f"There is a worker for {channel!r} already, which is given all jobs of the "
                 "channel. Tasks need a channel of their own: @mp.task(channel=...)."
             )

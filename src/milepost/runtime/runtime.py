@@ -50,7 +50,13 @@ class Runtime:
     _own: int = field(default=WATCHER, init=False)  # what the process needs besides its members
 
     def __post_init__(self) -> None:
-        self.connections = Connections(self.url, self.max_connections, self.schema)
+        self.rebind(self.url)
+
+    def rebind(self, url: str) -> None:
+        """Use this database from now on, while nothing runs: nothing of another one is left."""
+        self.url = url
+        self.connections = Connections(url, self.max_connections, self.schema)
+        self._parts.clear()
 
     def check(
         self,

@@ -21,7 +21,7 @@ from psycopg.sql import Identifier
 
 from milepost import sql
 from milepost.embedded import EmbeddedServer
-from milepost.errors import NoTestDatabase, DatabaseBusy
+from milepost.errors import DatabaseBusy, NoTestDatabase
 from milepost.runtime import holds_within
 
 # What these names begin with is ours: only such a database is ever dropped.
@@ -32,7 +32,7 @@ SETTINGS = {
     "fsync": "off",
     "autovacuum": "off",  # its ANALYZE holds the horizon of a log in transaction order for a moment
 }
-SHM = Path("/dev/shm")  # noqa: S108 - directories with random names of our own
+SHM = Path("/dev/shm")
 MEMORY_BYTES = 4 * 2**30
 BUSY_SECONDS = 30.0
 
@@ -143,4 +143,3 @@ def open_directory() -> Iterator[Path]:
     finally:
         shutil.rmtree((directory / "postgres").resolve(), ignore_errors=True)
         shutil.rmtree(directory)
-

@@ -108,9 +108,7 @@ def _rows(conn: Connection, query: bytes) -> list[Row]:
 
 
 def _decoded(row: Row) -> Row:
-    return {
-        name: _json_or_text(value) if name in _IN_HEX else value for name, value in row.items()
-    }
+    return {name: _json_or_text(value) if name in _IN_HEX else value for name, value in row.items()}
 
 
 def _json_or_text(value: str | None) -> Any:

@@ -56,7 +56,6 @@ def test_a_planted_double_is_found_within_seconds(mp: Milepost, url: str) -> Non
     print(found.value)
 
 
-
 def test_an_async_handler_passes(mp: Milepost) -> None:
     @mp.processor("billing")
     async def bill(messages: list[RecordedMessage], tx: AsyncConnection) -> None:

@@ -20,7 +20,14 @@ from milepost.queue import Worker
 from milepost.records import Job, Message
 from milepost.runtime import Runtime
 from milepost.testing.crash.process import Outcome, run_forked
-from milepost.testing.crash.statements import Point, Statement, around_handler, in_both, points_of, users_first
+from milepost.testing.crash.statements import (
+    Point,
+    Statement,
+    around_handler,
+    in_both,
+    points_of,
+    users_first,
+)
 from milepost.testing.crash.words import Finding, Subject, described
 from milepost.testing.databases import Databases, name_of_test_database
 from milepost.testing.snapshot import (

@@ -68,9 +68,7 @@ class Tracer:
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False)
     _number: int = field(default=0, init=False)
     _occurrences: Occurrences = field(default_factory=Occurrences, init=False)
-    _connections: WeakKeyDictionary[Any, int] = field(
-        default_factory=WeakKeyDictionary, init=False
-    )
+    _connections: WeakKeyDictionary[Any, int] = field(default_factory=WeakKeyDictionary, init=False)
     _blocks: WeakKeyDictionary[Any, list[str]] = field(
         default_factory=WeakKeyDictionary, init=False
     )

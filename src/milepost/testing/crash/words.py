@@ -88,7 +88,9 @@ class Finding:
                 f"{subject.item}. A crash between its effects and the mark that the {subject.item} "
                 "is done repeats them."
             )
-            instead = "" if subject.kind == "self_checkpointing" else "take `tx` and write with it; or "
+            instead = (
+                "" if subject.kind == "self_checkpointing" else "take `tx` and write with it; or "
+            )
             yield f"What to do: {instead}{remedy}."
         else:
             yield (
