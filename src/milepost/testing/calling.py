@@ -29,7 +29,8 @@ def process(handler: Processor | Handler, url: str, messages: Sequence[Message])
             "A handler that checkpoints itself needs claims and triggers: append messages with "
             "mp.append, and run it with mp.drain()."
         )
-    given = [recorded(message, number) for number, message in enumerate(messages, 1)]
+    selected = [each for each in messages if definition.options.selection.selects(each)]
+    given = [recorded(message, number) for number, message in enumerate(selected, 1)]
     calls = handler_calls(definition, given)
     has_tx = definition.options.delivery == "exactly_once"
     if definition.is_async:

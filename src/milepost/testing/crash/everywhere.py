@@ -120,17 +120,20 @@ def subject_of(member: Processor | Worker) -> Subject:
 
 
 def _run(member: Processor | Worker) -> None:
-    """In the forked process, with connections of its own. One job at a time, so that the statements
-    come in the same order in every run."""
+    """In the forked process, with connections of its own, until nothing is left to do."""
     old = member.runtime
     runtime = Runtime(old.url, old.schema, old.max_connections, old.timing)
-    if isinstance(member, Processor):
-        replace(member, runtime=runtime).run("caught_up")
-        return
-    options = replace(member.definition.options, concurrency=1)
-    replace(member, runtime=runtime, definition=replace(member.definition, options=options)).run(
-        "drained"
-    )
+    own = _with_one_job(member) if isinstance(member, Worker) else member
+    running = replace(own, runtime=runtime)
+    running.run("caught_up")
+    while not running.caught_up():  # it has appended what it reads itself
+        running.run("caught_up")
+
+
+def _with_one_job(worker: Worker) -> Worker:
+    """One job at a time, so that the statements come in the same order in every run."""
+    options = replace(worker.definition.options, concurrency=1)
+    return replace(worker, definition=replace(worker.definition, options=options))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +156,8 @@ class Stage:
             self.outside.reset()
 
     def recover(self) -> None:
-        """After a crash: its sessions are gone, and so is the time for which it held its work."""
+        """After a crash: its sessions are gone, the time for which it held its work is over, and
+        what failed because of a lost connection is due again."""
         self.databases.wait_for_no_session(self.name)
         with db.connect(self.url) as conn:
             db.run(conn, self.schema, "testing_expire")
@@ -251,12 +255,13 @@ class Trial:
         outcome = run_forked(self.work, self.timeout, (point.statement.key, point.side))
         if not outcome.has_crashed:
             return False
-        if point.side != "cut" or outcome.error is not None:
-            self.stage.recover()
-            outcome = run_forked(self.work, self.timeout)
+        self.stage.recover()
+        outcome = run_forked(self.work, self.timeout)
         differences = self._differences(self.stage.snapshot())
         if differences or outcome.error is not None:
-            self._raise(Finding(self.subject, point, self._statements, differences, outcome.error))
+            self._raise(
+                Finding(self.subject, point, self._statements, differences, outcome.summary)
+            )
         return True
 
     def _differences(self, found: Snapshot) -> list[Difference]:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, NoReturn
 
-from milepost.errors import CrashTestFailed
+from milepost.errors import CrashTestFailed, describe
 from milepost.testing.crash.statements import Key, Side, Statement
 from milepost.testing.crash.tracing import Tracer
 
@@ -26,11 +26,13 @@ _OUTPUTS = (1, 2)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`has_crashed`: it came to the point at which it was to crash. `error`: what it raised."""
+    """`has_crashed`: it came to the point at which it was to crash. `error`: what it raised, with
+    its traceback; `summary`: the same in a line."""
 
     statements: list[Statement]
     has_crashed: bool
     error: str | None
+    summary: str | None
 
 
 def run_forked(
@@ -70,8 +72,8 @@ def _run(
         tracer = Tracer(told.statement, told.crash, crash_at, _run.__code__ if records else None)
         tracer.install()
         work()
-    except BaseException:
-        told.line(error=traceback.format_exc())
+    except BaseException as error:  # noqa: BLE001 - said to the test, which raises it
+        told.line(error=traceback.format_exc(), summary=" ".join(describe(error).split()))
     finally:
         os._exit(0)
 
@@ -120,9 +122,9 @@ def _read_all(pipe: int, pid: int, seconds: float) -> bytes:
 def _outcome(said: bytes) -> Outcome:
     lines = [json.loads(line) for line in said.splitlines()]
     statements = [Statement(**line["statement"]) for line in lines if "statement" in line]
-    errors = [line["error"] for line in lines if "error" in line]
+    failed: dict[str, str] = next((line for line in lines if "error" in line), {})
     has_crashed = any("crashed" in line for line in lines)
-    return Outcome(statements, has_crashed, errors[0] if errors else None)
+    return Outcome(statements, has_crashed, failed.get("error"), failed.get("summary"))
 
 
 def _too_slow(said: bytes, seconds: float) -> str:

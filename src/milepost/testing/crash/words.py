@@ -16,7 +16,7 @@ _SIDES = {
     "after": "The process was killed after statement {number} of {count}: the server had executed "
     "it, and the answer was lost.",
     "cut": "The connection was lost after statement {number} of {count}: the server had committed, "
-    "and the answer was lost. The process went on.",
+    "and the answer was lost. The process went on, and what had failed was tried again.",
 }
 _IDEMPOTENT = (
     "make the effect idempotent: `insert ... on conflict do nothing` with a key from the {item}, "
@@ -66,7 +66,7 @@ class Finding:
     def _found(self) -> Iterator[str]:
         if self.failure is not None:
             yield "After the crash it failed:"
-            yield f"    {self.failure.strip().splitlines()[-1]}"
+            yield f"    {self.failure}"
             return
         yield "Compared with a run without a crash:"
         for difference in self.differences:
