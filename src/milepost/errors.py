@@ -72,7 +72,7 @@ def message_of(error: BaseException) -> str:
     """Bounded. Its `__str__` may be a user's code, and may raise."""
     try:
         text = str(error)
-    except Exception as broken:
+    except Exception as broken:  # noqa: BLE001 - whatever it raises, the first error is described
         return f"(its __str__ raised {type(broken).__name__})"
     if len(text) <= LONGEST_ERROR:
         return text
@@ -1516,5 +1516,5 @@ class CrashFound(WithFacts, AssertionError):
 
 
 class CrashTestFailed(MilepostError):
-    """`crash_everywhere` could not judge a handler: a run failed or did not end, or two runs without
-    a crash have different effects."""
+    """`crash_everywhere` could not judge a handler: a run failed or did not end, or two runs
+    without a crash have different effects."""

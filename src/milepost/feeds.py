@@ -10,7 +10,7 @@ KINDS = ("topic", "channel")
 
 def check_feeds(feeds: Sequence[str]) -> None:
     if isinstance(feeds, str):
-        raise ValueError(f"feeds is {feeds!r}: expected a list, [{feeds!r}].")
+        raise ValueError(f"feeds is {feeds!r}: expected a list, [{feeds!r}].")  # noqa: TRY004
     for each in feeds:
         kind, _, name = each.partition(":")
         if kind not in KINDS or not name:

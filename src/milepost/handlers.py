@@ -23,7 +23,7 @@ def is_async(handler: Handler) -> bool:
     while isinstance(handler, partial):
         handler = handler.func
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
-        getattr(handler, "__call__", None)
+        getattr(handler, "__call__", None)  # noqa: B004 - an object with an async __call__
     )
 
 

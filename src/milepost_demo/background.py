@@ -18,7 +18,7 @@ def in_background(work: Callable[[], T], name: str) -> Future[T]:
     def run() -> None:
         try:
             future.set_result(work())
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised by result()
             future.set_exception(error)
 
     Thread(target=run, name=name, daemon=True).start()

@@ -100,7 +100,7 @@ class Instances:
             self._kill_one()
 
     def _kill_one(self) -> None:
-        victim = random.randrange(INSTANCES)
+        victim = random.randrange(INSTANCES)  # noqa: S311
         process = self._processes[victim]
         with self._place.mp.connect() as conn:
             held = self._held_by(conn, process.pid)

@@ -140,7 +140,7 @@ def main() -> None:
         sys.stdout.write(f"{rebuilt.version}\n")
         return
     # For the process that started this one: between two of these lines a batch is running.
-    make_pipelines(mp, lambda: print(BATCH_BEGAN, flush=True))
+    make_pipelines(mp, lambda: print(BATCH_BEGAN, flush=True))  # noqa: T201
     mp.run(spark=SETTINGS)
 
 

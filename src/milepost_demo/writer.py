@@ -42,7 +42,7 @@ class Writer:
 
     def write(self, stop: Event) -> None:
         with self.mp.connect() as conn:
-            print(WRITING, flush=True)
+            print(WRITING, flush=True)  # noqa: T201 - for the process that started this one
             while not stop.is_set():
                 self._pause()
                 self._transaction(conn)
@@ -102,7 +102,7 @@ def _end_of_input() -> Event:
 
 def main() -> None:
     schema, name = sys.argv[1:]
-    writer = Writer(Milepost(schema=schema), int(name), random.Random())
+    writer = Writer(Milepost(schema=schema), int(name), random.Random())  # noqa: S311
     writer.write(_end_of_input())
     json.dump({"committed": writer.committed, "rolled_back": writer.rolled_back}, sys.stdout)
 

@@ -86,7 +86,7 @@ def milepost_template(milepost_template_url: str) -> None:
 def _milepost_copied(
     milepost_server: Databases,
     milepost_template_url: str,
-    milepost_template: None,
+    milepost_template: None,  # noqa: ARG001 - it has to be done
 ) -> str:
     """The name of the template, when nobody is connected to it any more."""
     from psycopg.conninfo import conninfo_to_dict

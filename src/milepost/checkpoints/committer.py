@@ -234,7 +234,7 @@ class Committer:
     def _run(self, store: Callable[[Limit], None], limit: Limit, outcome: Outcome) -> None:
         try:
             store(limit)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - raised by who waits, or by the next caller
             outcome.error = error
         with self._changed:
             outcome.ended.set()
@@ -318,7 +318,7 @@ class Committer:
                     continue
             try:
                 self._flush()
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - handed to the next caller, not swallowed
                 with self._changed:
                     self._error = error
                     self._due_since = self._clock()

@@ -23,7 +23,7 @@ class Selection:
         """A str is a sequence of str too: its characters would silently match nothing."""
         for option, value in (("topics", self.topics), ("types", self.types)):
             if isinstance(value, str):
-                raise ValueError(f"{option} is {value!r}: expected a list, [{value!r}].")
+                raise ValueError(f"{option} is {value!r}: expected a list, [{value!r}].")  # noqa: TRY004
 
     def selects(self, message: Message) -> bool:
         """Whether it is among them, for messages that are not read from the log."""

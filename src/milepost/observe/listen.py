@@ -58,7 +58,7 @@ def http_server(host: str, port: int, exporter: Exporter) -> ThreadingHTTPServer
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: Any) -> None:
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name there
             log.debug(format, *args)
 
     class Server(ThreadingHTTPServer):

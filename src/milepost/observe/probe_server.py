@@ -43,7 +43,7 @@ class Handler(BaseHTTPRequestHandler):
         status = HTTPStatus.SERVICE_UNAVAILABLE if failing else HTTPStatus.OK
         self._answer(status, {"ok": not failing, "failing": [asdict(each) for each in failing]})
 
-    do_HEAD = do_GET
+    do_HEAD = do_GET  # noqa: N815 - as the base class names it
 
     def _answer(self, status: HTTPStatus, answer: Mapping[str, Any]) -> None:
         body = json.dumps(answer).encode() + b"\n"
@@ -55,7 +55,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
 
-    def log_message(self, format: str, *values: object) -> None:
+    def log_message(self, format: str, *values: object) -> None:  # noqa: A002 - the base class's
         log.debug(format, *values)
 
 
@@ -77,7 +77,7 @@ class ProbeServer(ThreadingTCPServer):
         host, port = self.server_address[:2]
         return f"http://[{host!s}]:{port}" if ":" in str(host) else f"http://{host!s}:{port}"
 
-    def handle_error(self, request: object, client_address: object) -> None:
+    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002
         """A client that is gone; the base class prints its stack."""
         log.debug("client=%s", client_address, exc_info=True)
 

@@ -51,7 +51,7 @@ class MilepostSource(DataSource):
             )
         return BatchReader(replace(parsed, columns=requested_columns(schema)))
 
-    def streamReader(self, schema: StructType) -> StreamReader:
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802
         """Not plainly: if this fails, Spark stops the reader that it does not have, and shows that
         error. Ours is in the traceback."""
         parsed = self._parsed()
@@ -68,7 +68,7 @@ class MilepostSource(DataSource):
         return BatchWriter(parse_sink_options(self.options, os.environ), schema).begin()
 
     @plainly
-    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
         from milepost.pipeline.sink import StreamWriter, parse_sink_options, refuse_overwrite
 
         refuse_overwrite(overwrite, 'outputMode("append")')

@@ -173,7 +173,7 @@ ORDERED_SINKS = (History, ToLog, ToQueue)
 def _refuse_string(option: str, value: object) -> None:
     """A string is a sequence of strings too: its letters would be taken for columns."""
     if isinstance(value, str):
-        raise ValueError(f"{option} is {value!r}: expected a list, [{value!r}].")
+        raise ValueError(f"{option} is {value!r}: expected a list, [{value!r}].")  # noqa: TRY004
 
 
 def _refuse_repeated(sink: Upsert | History, names: list[str], delete: str | None) -> None:

@@ -119,16 +119,16 @@ class _Told(Checkpointing):
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
 
-    def on_segment_claimed(self, segment: Segment, trigger: Trigger) -> Awaitable[None] | None:
+    def on_segment_claimed(self, segment: Segment, trigger: Trigger) -> Awaitable[None] | None:  # noqa: ARG002
         return self._listener.tell("on_segment_claimed", segment)
 
-    def on_checkpoint_advanced(self, segment: Segment, requested: Position) -> Report:
+    def on_checkpoint_advanced(self, segment: Segment, requested: Position) -> Report:  # noqa: ARG002
         return LATEST
 
     def on_segment_released(
         self,
         segment: Segment,
-        up_to: Position,
+        up_to: Position,  # noqa: ARG002
     ) -> Awaitable[Report] | Report:
         told = self._listener.tell("on_segment_released", segment)
         return LATEST if told is None else _latest_after(told)

@@ -138,7 +138,7 @@ class Registry:
             return TaskCalls(channel)
         self._refuse_other(channel, worker)
         calls = worker.definition.handler
-        assert isinstance(calls, TaskCalls)
+        assert isinstance(calls, TaskCalls)  # noqa: S101 - others are refused
         return calls
 
     def _made(self, options: WorkerOptions, handler: Handler) -> Worker:
@@ -150,7 +150,7 @@ class Registry:
 
     def _refuse_other(self, channel: str, worker: Worker) -> None:
         if not isinstance(worker.definition.handler, TaskCalls):
-            raise ValueError(
+            raise ValueError(  # noqa: TRY004 - the name is taken
                 f"There is a worker for {channel!r} already, which is given all jobs of the "
                 "channel. Tasks need a channel of their own: @mp.task(channel=...)."
             )

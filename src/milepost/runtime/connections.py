@@ -213,7 +213,7 @@ class AnyLease(ABC, Generic[C]):
             if self._users == 0:
                 self.connections.acquire(self)
             self._users += 1
-            assert self.conn is not None
+            assert self.conn is not None  # noqa: S101 - given by `acquire`
             return self.conn
 
     def __exit__(self, *_error: object) -> None:
@@ -277,7 +277,7 @@ class Lease(AnyLease["Connection"]):
             try:
                 with self as conn:
                     return work(conn)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - raised again, unless it passes
                 seconds = self._pause_after(error, backoff)
             on_loss()
             if self.stop.wait(seconds):
@@ -352,7 +352,7 @@ class AsyncLease(AnyLease["AsyncConnection"]):
             try:
                 async with self as conn:
                     return await work(conn)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - raised again, unless it passes
                 seconds = self._pause_after(error, backoff)
             if await asyncio.to_thread(self.stop.wait, seconds):
                 raise Stopping
@@ -366,14 +366,14 @@ class AsyncLease(AnyLease["AsyncConnection"]):
                 await self.reset_session(conn)
 
     def on_loop(self, work: Coroutine[Any, Any, T]) -> T:
-        assert self.loop is not None
+        assert self.loop is not None  # noqa: S101 - only threads are here
         return self.loop.run(work)
 
     async def __aenter__(self) -> AsyncConnection:
         if self._users == 0:
             await self.connections.acquire_async(self)
         self._users += 1
-        assert self.conn is not None
+        assert self.conn is not None  # noqa: S101 - given by `acquire_async`
         return self.conn
 
     async def __aexit__(self, *_error: object) -> None:

@@ -42,5 +42,5 @@ class Duty:
                     pulse.turned(seconds)
                     if seconds:
                         self.closing.wait(seconds)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised by the thread that owns the duty
             self.on_failure(error)

@@ -126,7 +126,7 @@ class Group:
             started = time.monotonic()
             try:
                 member.run(until, self.stop)
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001 - raised by `run`, in the caller's thread
                 if time.monotonic() - started > self.restart.longest_seconds:
                     backoff.reset()
                 if not self._may_restart(member, error, until, backoff):

@@ -103,7 +103,7 @@ class Backoff:
 
     def next_seconds(self) -> float:
         self.failures += 1
-        return self.retry.delay_seconds(self.failures, random.random())
+        return self.retry.delay_seconds(self.failures, random.random())  # noqa: S311
 
     def reset(self) -> None:
         self.failures = 0

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 try:
     import opentelemetry.metrics
-    import opentelemetry.trace
+    import opentelemetry.trace  # noqa: F401 - whether both are there
 except ImportError:
     otel: Otel | None = None
 else:

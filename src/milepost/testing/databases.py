@@ -32,7 +32,7 @@ SETTINGS = {
     "fsync": "off",
     "autovacuum": "off",  # its ANALYZE holds the horizon of a log in transaction order for a moment
 }
-SHM = Path("/dev/shm")
+SHM = Path("/dev/shm")  # noqa: S108 - directories with random names of our own
 MEMORY_BYTES = 4 * 2**30
 BUSY_SECONDS = 30.0
 

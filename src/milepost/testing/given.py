@@ -38,7 +38,7 @@ class Given:
         error: Exception | None = None
         try:
             self._call(handler)
-        except Exception as raised:
+        except Exception as raised:  # noqa: BLE001 - what a handler raises is an outcome
             error = raised
         return Outcome(effects_between(before, self._snapshot()), error)
 

@@ -79,6 +79,24 @@ def unstable_columns(first: Iterable[Row], second: Iterable[Row]) -> frozenset[s
     return frozenset(name for name in names if _values(rows, name) != _values(others, name))
 
 
+def ignored_columns(
+    first: Snapshot, second: Snapshot, ignore: frozenset[str]
+) -> dict[str, frozenset[str]]:
+    """By table: those that the user names, those that PostgreSQL fills in, and those that differ
+    between two runs without a crash. Pure."""
+    found: dict[str, frozenset[str]] = {}
+    for table, rows in second.rows.items():
+        named = {name for name in ignore if "." not in name} | {
+            name.removeprefix(f"{table}.") for name in ignore if name.startswith(f"{table}.")
+        }
+        unstable = frozenset[str]()
+        if len(first.rows.get(table, [])) == len(rows) and table != OUTSIDE:
+            unstable = unstable_columns(first.rows[table], rows)
+        if columns := second.generated.get(table, frozenset()) | unstable | named:
+            found[table] = columns
+    return found
+
+
 def shown(row: Row) -> str:
     return json.dumps(row, ensure_ascii=False)
 

@@ -57,7 +57,7 @@ class MilepostUnderTest(Milepost):
     def messages(
         self,
         *,
-        type: str | None = None,
+        type: str | None = None,  # noqa: A002 - as the field of a message is called
         topic: str | None = None,
         key: str | None = None,
     ) -> list[RecordedMessage]:

@@ -45,11 +45,11 @@ def link(root: str, path: str, /, **query: Any) -> str:
 
 
 def number(value: float | None, digits: int = 0) -> str:
-    return "–" if value is None else f"{value:,.{digits}f}"
+    return "–" if value is None else f"{value:,.{digits}f}"  # noqa: RUF001 - an en dash
 
 
 def ago(seconds: float | None) -> str:
-    return "–" if seconds is None else words.duration(seconds)
+    return "–" if seconds is None else words.duration(seconds)  # noqa: RUF001
 
 
 def rate(value: float) -> str:

@@ -19,7 +19,7 @@ def moment(at: datetime | str | None) -> str:
     """A time in UTC, so that people at two places read the same. Some times of PostgreSQL are
     beyond Python's: they are given as text."""
     if at is None or isinstance(at, str):
-        return at or "–"
+        return at or "–"  # noqa: RUF001 - an en dash
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 

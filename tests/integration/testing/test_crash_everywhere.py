@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -25,6 +26,7 @@ from milepost import (
 from milepost import put as put_job
 from milepost.db import AsyncConnection, Connection
 from milepost.errors import CrashFound, CrashTestFailed, NoTestDatabase
+from milepost.processors.self_checkpointing.api import Report
 from milepost.records import RecordedMessage, TakenJob
 from milepost.testing import Outside, crash_everywhere
 
@@ -169,7 +171,7 @@ def test_an_at_least_once_processor_changes_something_outside(mp: Milepost, tmp_
         with file.open("a") as out:
             out.writelines(f"{message.data['order']}\n" for message in messages)
 
-    outside = Outside(read=file.read_text, reset=lambda: file.write_text("") and None)
+    outside = Outside(file.read_text, reset=partial(file.write_text, ""))
     with pytest.raises(CrashFound) as found:
         crash_everywhere(send, ORDERS, outside=outside)
     found_in(found, "outside the database", r"1\n2\n1\n2\n", "is called at least once")
@@ -195,7 +197,7 @@ class Counts(Checkpointing):
         if row is not None:
             self.counts["OrderPlaced"], self.position = row[1], Position(0, row[0])
 
-    def on_checkpoint_advanced(self, segment: Segment, requested: Position) -> object:
+    def on_checkpoint_advanced(self, segment: Segment, requested: Position) -> Report:
         with self.mp.connect() as conn, conn.transaction():
             conn.execute("delete from bills")
             conn.execute(ADD, [self.position.position, self.counts["OrderPlaced"]])
@@ -228,7 +230,7 @@ def test_what_cannot_be_judged_is_refused(mp: Milepost) -> None:
     @other.processor("billing")
     def bill(messages: list[RecordedMessage], tx: Connection) -> None: ...
 
-    with pytest.raises(NoTestDatabase, match="'production' was not made by milepost.testing"):
+    with pytest.raises(NoTestDatabase, match=r"'production' was not made by milepost\.testing"):
         crash_everywhere(bill, ORDERS)
     with pytest.raises(TypeError, match="expected a processor or a worker"):
         crash_everywhere(print, ORDERS)  # type: ignore[arg-type]
@@ -239,5 +241,5 @@ def test_a_handler_that_always_fails_is_not_blamed_on_a_crash(mp: Milepost) -> N
     def bill(messages: list[RecordedMessage], tx: Connection) -> None:
         raise ValueError("no such order")
 
-    with pytest.raises(CrashTestFailed, match="(?s)fails without any crash.*no such order"):
+    with pytest.raises(CrashTestFailed, match=r"(?s)fails without any crash.*no such order"):
         crash_everywhere(bill, ORDERS)

@@ -70,7 +70,8 @@ TESTS = """
         shop.place_order(42)
         mp.drain()
         assert rows(mp, "bills") == rows(mp, "mails") == [(42,)]
-        assert [m.data for m in mp.messages(type="Billed", topic="bills", key="o")] == [{"total": 42}]
+        (billed,) = mp.messages(type="Billed", topic="bills", key="o")
+        assert billed.data == {"total": 42}
         assert mp.messages(key="another") == []
         assert mp.jobs() == []
 
@@ -141,3 +142,125 @@ def test_without_a_server_each_process_of_xdist_starts_one(project: Project) -> 
     project.configure("milepost_app = shop:mp")
     found = project.run("-n", "2")
     assert found.counts == {"passed": 6}, found.output
+
+
+def test_an_application_from_a_factory_and_async_tests(project: Project) -> None:
+    project.write(
+        shop="""
+            from milepost import Milepost
+
+            def make_app(url):
+                mp = Milepost(url)
+
+                @mp.processor("count")
+                async def count(messages, tx):
+                    await tx.execute("create table counted as select %s::int as n", [len(messages)])
+
+                return mp
+        """,
+        conftest="""
+            import pytest
+            import shop
+
+            @pytest.fixture
+            def milepost_app(milepost_url):
+                return shop.make_app(milepost_url)
+
+            @pytest.fixture
+            def anyio_backend():
+                return "asyncio"
+        """,
+        test_shop="""
+            import asyncio
+
+            import psycopg
+            import pytest
+            from milepost import Message, append
+
+            pytestmark = pytest.mark.anyio
+
+            async def test_async(mp, given):
+                async with await psycopg.AsyncConnection.connect(mp.url) as conn:
+                    await append(conn, Message("A", {}), Message("B", {}))
+                await asyncio.to_thread(mp.drain)
+                async with await psycopg.AsyncConnection.connect(mp.url) as conn:
+                    assert await (await conn.execute("select n from counted")).fetchone() == (2,)
+
+            async def test_given_in_a_coroutine(mp, given):
+                effects = given(Message("A", {})).when(mp.processors["count"]).then().effects
+                assert effects.added("counted") == [{"n": 1}]
+        """,
+    )
+    found = project.run()
+    assert found.counts == {"passed": 2}, found.output
+
+
+def test_mistakes_are_said(project: Project) -> None:
+    """Each of these tests fails, and says why."""
+    project.write(
+        shop=SHOP,
+        conftest=CONFTEST,
+        test_shop="""
+            import pytest
+            import shop
+            from milepost import Job, Message
+
+            ORDER = Message("OrderPlaced", {"total": 42}, topic="orders")
+
+            def test_without_mp():
+                shop.place_order(1)
+
+            def test_other_rows(given):
+                given(ORDER).when(shop.bill).then(rows={"bills": [{"total": 1}]})
+
+            def test_other_jobs(given):
+                given(ORDER).when(shop.bill).then(jobs=[])
+
+            def test_no_error(given):
+                given(ORDER).when(shop.bill).then(raises=ValueError)
+
+            def test_an_error(given):
+                def fail(messages, tx):
+                    raise ValueError("no")
+                given(ORDER).when(fail).then()
+
+            def test_something(given):
+                given(ORDER).when(shop.bill).then_nothing()
+
+            def test_jobs_for_a_processor(given):
+                given(Job("mails")).when(shop.bill).then()
+
+            def test_back(mp):
+                mp.clock.move(hours=-1)
+        """,
+    )
+    project.configure("milepost_app = shop:mp")
+    found = project.run("--tb=short")
+    assert found.counts == {"failed": 8}, found.output
+    for words in (
+        "this-test-does-not-use-the-fixture-mp",
+        r'  missing     {"total": 1}',
+        r'  unexpected  {"total": 42}',
+        "The jobs put are not as expected:",
+        "Expected ValueError, but nothing was raised.",
+        "The handler failed. To expect it: then(raises=...).",
+        "Expected no effects, but these tables changed: ['bills',",
+        "a processor is given objects of Message",
+        "time does not go back",
+    ):
+        assert words in found.output, found.output
+
+
+def test_a_run_without_its_fixtures_imports_nothing(project: Project) -> None:
+    project.write(
+        test_nothing="""
+            import sys
+
+            def test_nothing():
+                assert not [name for name in sys.modules if name.split(".")[0] == "milepost"]
+                assert "psycopg" not in sys.modules
+        """
+    )
+    found = project.run("-p", "no:hypothesispytest")
+    assert found.counts == {"passed": 1}, found.output
+    assert re.search("plugins:.*milepost", found.output)

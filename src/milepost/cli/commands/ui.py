@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from milepost.ui import Dashboard
 
-TOKEN = "MILEPOST_UI_TOKEN"
+TOKEN = "MILEPOST_UI_TOKEN"  # noqa: S105 - the name of a variable
 
 
 def command(

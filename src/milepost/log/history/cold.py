@@ -166,7 +166,7 @@ def _is_near(place: Location) -> bool:
 
 
 def _sha256(path: str) -> str:
-    with open(path, "rb") as file:
+    with open(path, "rb") as file:  # noqa: PTH123 - a path of the file system's
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

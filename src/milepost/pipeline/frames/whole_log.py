@@ -61,7 +61,7 @@ def _start(start: Start) -> Position | datetime | Literal["earliest", "latest"]:
     if start == "end":
         return "latest"
     if isinstance(start, str):
-        raise ValueError(
+        raise ValueError(  # noqa: TRY004 - a wrong word
             f"start is {start!r}: expected 'beginning', 'end', a Position or a datetime."
         )
     return start

@@ -121,7 +121,7 @@ def _fit(setup: Setup, conn: Connection, planner: Planner, version: int) -> Fit:
             output = output_of(setup, planner, chosen.range).schema
     except PipelineError as failed:
         return Fit(refused=failed)
-    except Exception as failed:
+    except Exception as failed:  # noqa: BLE001 - of the user's code: the other plans are shown
         return Fit(refused=PipelineError(options.name, f"its function raised {describe(failed)}"))
     key = CheckpointKey(options.name, version)
     return fit_of(conn, key, options.sink, output, setup.schema)

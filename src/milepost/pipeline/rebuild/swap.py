@@ -94,7 +94,7 @@ class RebuildSession(Session):
     def _reach(self, aim: Position) -> None:
         """Fill up to there, or further if it cannot stop in the middle."""
 
-    def run(self, until: Until) -> None:
+    def run(self, until: Until) -> None:  # noqa: ARG002 - it ends with the swap
         if self._has_swapped_before():
             return
         self.status.change(self._conn, "rebuilding")

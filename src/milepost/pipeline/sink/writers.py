@@ -61,7 +61,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._commit.write(messages, _ONLY_BATCH)
         self._commit.close(self._query)
 
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
         self._commit.close(self._query)
 
 
@@ -77,7 +77,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return stage(self._commit, _query_of_task(), iterator)
 
     @plainly
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         self._commit.write(messages, batchId)
 
 

@@ -56,7 +56,7 @@ class BatchReader(DataSourceReader):
         self._options = given
 
     @property
-    def pushFilters(self) -> PushFilters:
+    def pushFilters(self) -> PushFilters:  # noqa: N802 - Spark's name
         return PushFilters(self)
 
     def take(self, filters: list[Filter]) -> list[Filter]:
@@ -98,25 +98,25 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._frozen: Position | None = None
 
     @plainly
-    def initialOffset(self) -> dict[str, int]:
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
         return asdict(self._planner.start())
 
-    def getDefaultReadLimit(self) -> ReadLimit:
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         limit = self._options.max_messages
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     @plainly
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         max_count = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         newest = self._planner.horizon() if self._frozen is None else self._frozen
         return asdict(self._planner.reach(Position(**start), newest, max_count))
 
     @plainly
-    def prepareForTriggerAvailableNow(self) -> None:
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._frozen = self._planner.horizon()
 
     @plainly
-    def reportLatestOffset(self) -> dict[str, int]:
+    def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802
         return asdict(self._planner.horizon())
 
     @plainly

@@ -184,7 +184,7 @@ def text_of(error: BaseException) -> str:
     """What it says. An error that the JVM raised asks the JVM, which may be gone."""
     try:
         return str(error)
-    except Exception:
+    except Exception:  # noqa: BLE001 - whatever the gateway raises
         return type(error).__name__
 
 

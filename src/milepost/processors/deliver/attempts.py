@@ -62,7 +62,7 @@ class Attempts:
             try:
                 with repeating() if retries else nullcontext():
                     handle()
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - whatever a handler raises is its failure
                 self.raise_if_not_handlers(error)
                 failure = Failure(message, error, retries + 1)
             else:
@@ -71,7 +71,7 @@ class Attempts:
                 return failure
             retries += 1
             self.on_retry(failure)
-            delay = self.options.retry.delay_seconds(retries, random.random())
+            delay = self.options.retry.delay_seconds(retries, random.random())  # noqa: S311
             if self.stop.wait(delay):
                 raise Stopping
 

@@ -164,7 +164,7 @@ class ConcurrentDelivery(Delivery):
         while (ticket := self._next()) is not None:
             try:
                 self._handle(ticket)
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001 - raised to the runner by its next call
                 self._fail(error)
                 return
 

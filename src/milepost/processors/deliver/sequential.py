@@ -102,7 +102,7 @@ class SequentialDelivery(Delivery):
             return
         try:
             self._apply(batch.messages, batch.reached)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever a handler raises is its failure
             self.attempts.raise_if_not_handlers(error)
             self._one_by_one(batch.messages)
 

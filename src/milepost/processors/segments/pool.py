@@ -105,7 +105,7 @@ class Pool:
     def _work(self) -> None:
         try:
             self._serve_until_closed()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised by the thread that runs the instance
             self.dispatch.fail(error)
 
     def _serve_until_closed(self) -> None:

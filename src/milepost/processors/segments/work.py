@@ -78,7 +78,7 @@ class SegmentWork:
         self._floors = list(self.claim.floors)
         self._parking = self.surroundings.parking()
 
-    def claimed(self, leases: ThreadLeases) -> None:
+    def claimed(self, leases: ThreadLeases) -> None:  # noqa: ARG002 - of the work's shape
         """Before the first message. What it raises gives the claim back."""
         if self.listeners is not None:
             self.listeners.claimed(self.segment)
@@ -130,12 +130,12 @@ class SegmentWork:
     def flush(self) -> None:
         """From any thread: let the checkpoint come to where the handlers are."""
 
-    def released(self, leases: ThreadLeases) -> None:
+    def released(self, leases: ThreadLeases) -> None:  # noqa: ARG002
         """Before the claim is given back; nothing is in flight."""
         if self.listeners is not None:
             self.listeners.released(self.segment, self.checkpoint)
 
-    def lost(self, leases: ThreadLeases | None) -> str | None:
+    def lost(self, leases: ThreadLeases | None) -> str | None:  # noqa: ARG002 - some need it
         """Instead of `released`, where the claim is gone or the segment was abandoned; without
         leases where the server is gone. What failed, if anything did."""
         return None if self.listeners is None else self.listeners.lost(self.segment)

@@ -127,7 +127,9 @@ class Checkpointing(ABC):
     `def` or `async def`. For one segment they are called one after the other, and never while a
     message of that segment is handled; for different segments, concurrently."""
 
-    def on_segment_claimed(self, segment: Segment, trigger: Trigger) -> Awaitable[None] | None:
+    def on_segment_claimed(  # noqa: B027 - nothing to do is what most want
+        self, segment: Segment, trigger: Trigger
+    ) -> Awaitable[None] | None:
         """This instance has the segment now and will be given its messages from the stored
         position on. Keep the trigger by segment, never in one place for all."""
 
@@ -144,6 +146,8 @@ class Checkpointing(ABC):
         report of all participants is stored; what lies above it is delivered again."""
         return self.on_checkpoint_advanced(segment, up_to)
 
-    def on_segment_lost(self, segment: Segment) -> Awaitable[None] | None:
+    def on_segment_lost(  # noqa: B027
+        self, segment: Segment
+    ) -> Awaitable[None] | None:
         """The claim ended without a release: it was lost, or something failed. Somebody else may
         have the segment already, so forget what is not durable, and write nothing."""

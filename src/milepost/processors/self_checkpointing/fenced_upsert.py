@@ -53,7 +53,7 @@ class FencedUpsert:
         new = ", ".join(f"{name} = excluded.{name}" for name in (*self.columns, self.epoch))
         # Not a named query: it runs in the user's database, on the user's table.
         return (
-            f"insert into {self.table} as kept ({names}) values ({values}) "
+            f"insert into {self.table} as kept ({names}) values ({values}) "  # noqa: S608 - checked names
             f"on conflict ({', '.join(self.key)}) do update set {new} "
             f"where kept.{self.epoch} <= excluded.{self.epoch}"
         )

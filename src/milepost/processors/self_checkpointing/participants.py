@@ -251,7 +251,7 @@ class _Call:
         # Free before it is known to have ended: the next call may follow immediately.
         try:
             answer = self._finished(self._call())
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised to the thread that asked
             self._on_end()
             self.done.set_exception(error)
         else:

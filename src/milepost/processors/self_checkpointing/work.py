@@ -81,7 +81,7 @@ class SelfCheckpointingWork(SegmentWork):
                     raise ClaimOver
                 try:
                     finish(handling, handling(seen, supply), leases.loop)
-                except Exception as error:
+                except Exception as error:  # noqa: BLE001 - whatever it raises is its failure
                     self._fail(seen[0] if isinstance(seen, list) else seen, error)
         self.consumed = max(self.consumed, reached)
 
@@ -132,7 +132,7 @@ class AutoWork(SelfCheckpointingWork):
             self.covered(batch.reached, must_reach=batch.reached)
         SegmentWork.handle(self, batch, leases)
 
-    def tend(self, leases: ThreadLeases) -> None:
+    def tend(self, leases: ThreadLeases) -> None:  # noqa: ARG002 - of the work's shape
         """Whatever is asked for was stored with the batch."""
         if self.trigger is not None:
             taken(self.trigger)

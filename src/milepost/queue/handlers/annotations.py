@@ -36,11 +36,11 @@ def evaluated(function: Callable[..., Any], annotation: Any) -> Any:
     while isinstance(function, partial):
         function = function.func
     inner = inspect.unwrap(function)
-    method = getattr(type(inner), "__call__", None)
+    method = getattr(type(inner), "__call__", None)  # noqa: B004 - of an object that is called
     names = getattr(inner, "__globals__", None) or getattr(method, "__globals__", {})
     try:
-        return eval(annotation, dict(names))
-    except Exception:
+        return eval(annotation, dict(names))  # noqa: S307 - as typing.get_type_hints does
+    except Exception:  # noqa: BLE001 - whatever an annotation raises, it is not known here
         return annotation
 
 

@@ -58,10 +58,10 @@ class Resolved(ABC):
     def is_transactional(self) -> bool:
         """Whether any of the calls needs a transaction."""
 
-    def takes_tx(self, job: TakenJob) -> bool:
+    def takes_tx(self, job: TakenJob) -> bool:  # noqa: ARG002 - one handler is the same for all
         return self.is_transactional
 
-    def retry_of(self, job: TakenJob, policy: RetryPolicy) -> RetryPolicy:
+    def retry_of(self, job: TakenJob, policy: RetryPolicy) -> RetryPolicy:  # noqa: ARG002
         """How a failure of this job is retried; `policy` is the worker's."""
         return policy
 
@@ -70,7 +70,7 @@ class Resolved(ABC):
         """Those of single calls, beside the worker's."""
         return ()
 
-    def timeout_of(self, job: TakenJob, seconds: float | None) -> float | None:
+    def timeout_of(self, job: TakenJob, seconds: float | None) -> float | None:  # noqa: ARG002
         """How long the call for this job may take; `seconds` is the worker's."""
         return seconds
 

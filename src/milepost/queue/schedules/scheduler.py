@@ -179,7 +179,7 @@ class Ticking:
     def _failed(self, conn: Connection, due: Due, error: Exception) -> None:
         """Raises if this cannot be stored: then it is not about one schedule."""
         text = storable(f"{type(error).__name__}: {error}")[:LONGEST_ERROR]
-        seconds = RETRY.delay_seconds(due.failures + 1, random.random())
+        seconds = RETRY.delay_seconds(due.failures + 1, random.random())  # noqa: S311
         log.warning("schedule=%s failed, again in %.1f s: %s", due.name, seconds, text)
         db.run(
             conn,

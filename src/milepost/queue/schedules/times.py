@@ -68,7 +68,7 @@ class Cron:
                 f"{', '.join(_SHORTHANDS)}."
             ) from error
 
-    def next(self, begun: datetime, after: datetime) -> datetime:
+    def next(self, begun: datetime, after: datetime) -> datetime:  # noqa: ARG002 - as Repeat's
         """The first tick after a time, in UTC.
 
         Where clocks are set back, a time exists twice. cronsim proposes its first occurrence, also

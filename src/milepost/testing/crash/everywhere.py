@@ -4,22 +4,18 @@ is in the database afterwards."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from psycopg.conninfo import make_conninfo
-
-from milepost import db, log, queue
 from milepost.errors import CrashFound, CrashTestFailed
 from milepost.pipeline.engine import SparkProcessor
 from milepost.processors import Processor
 from milepost.queue import Worker
-from milepost.records import Job, Message
 from milepost.runtime import Runtime
 from milepost.testing.crash.process import Outcome, run_forked
+from milepost.testing.crash.stage import Outside, Stage, prepared
 from milepost.testing.crash.statements import (
     Point,
     Statement,
@@ -29,36 +25,17 @@ from milepost.testing.crash.statements import (
     users_first,
 )
 from milepost.testing.crash.words import Finding, Subject, described
-from milepost.testing.databases import Databases, name_of_test_database
-from milepost.testing.snapshot import (
-    OUTSIDE,
-    Difference,
-    Snapshot,
-    difference_of,
-    take_snapshot,
-    unstable_columns,
-)
+from milepost.testing.snapshot import Difference, Snapshot, difference_of, ignored_columns
 
 if TYPE_CHECKING:
-    from milepost.db import Connection
-
-MAINTENANCE = "postgres"
-
-
-@dataclass(frozen=True, slots=True)
-class Outside:
-    """What a handler changes outside the database: how to read it, as a JSON value, and how to put
-    it back to where it was before the first run."""
-
-    read: Callable[[], Any]
-    reset: Callable[[], None]
+    from milepost.records import Job, Message
 
 
 @dataclass(frozen=True, slots=True)
 class CrashReport:
-    """A handler that passed. `points`: crashes that were tried, each with a run that crashed and one
-    that recovered. `unreached`: those that a run did not come to. `ignored`: columns that were not
-    compared, because two runs without a crash have other values in them, too."""
+    """A handler that passed. `points`: crashes that were tried, each with a run that crashed and
+    one that recovered. `unreached`: those that a run did not come to. `ignored`: columns that were
+    not compared, because their values may differ between two runs without a crash, too."""
 
     subject: str
     statements: int
@@ -104,8 +81,8 @@ def crash_everywhere(
 def _refuse_other(member: object) -> None:
     if isinstance(member, SparkProcessor) or not isinstance(member, Processor | Worker):
         raise TypeError(
-            f"{member!r} cannot be tested by crash_everywhere: expected a processor or a worker, as "
-            "@mp.processor or @mp.worker has made it, or mp.workers[channel] for tasks. Pipelines "
+            f"{member!r} cannot be tested by crash_everywhere: expected a processor or a worker, "
+            "as @mp.processor or @mp.worker has made it, or mp.workers[channel] for tasks. Pipelines "
             "and processors on Spark run in processes that it cannot kill one by one."
         )
 
@@ -134,69 +111,6 @@ def _with_one_job(worker: Worker) -> Worker:
     """One job at a time, so that the statements come in the same order in every run."""
     options = replace(worker.definition.options, concurrency=1)
     return replace(worker, definition=replace(worker.definition, options=options))
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """The database in which all runs happen, and a copy of how it was before the first one."""
-
-    url: str = field(repr=False)
-    schema: str
-    databases: Databases
-    name: str
-    copy: str
-    outside: Outside | None
-
-    def restore(self) -> None:
-        # The server itself would look again only after a tenth of a second.
-        self.databases.wait_for_no_session(self.name)
-        self.databases.drop_database(self.name)
-        self.databases.copy_database(self.copy, self.name)
-        if self.outside is not None:
-            self.outside.reset()
-
-    def recover(self) -> None:
-        """After a crash: its sessions are gone, the time for which it held its work is over, and
-        what failed because of a lost connection is due again."""
-        self.databases.wait_for_no_session(self.name)
-        with db.connect(self.url) as conn:
-            db.run(conn, self.schema, "testing_expire")
-            db.run(conn, self.schema, "testing_recover")
-
-    def snapshot(self) -> Snapshot:
-        with db.connect(self.url) as conn:
-            found = take_snapshot(conn, self.schema)
-        if self.outside is None:
-            return found
-        rows = {**found.rows, OUTSIDE: [{"value": self.outside.read()}]}
-        return replace(found, rows=rows)
-
-
-@contextmanager
-def prepared(
-    member: Processor | Worker, items: Sequence[Message | Job], outside: Outside | None
-) -> Iterator[Stage]:
-    url, schema = member.runtime.url, member.runtime.schema
-    name = name_of_test_database(url)
-    with db.connect(url) as conn, conn.transaction():
-        _add(conn, items, schema)
-    databases = Databases(make_conninfo(url, dbname=MAINTENANCE))
-    try:
-        databases.end_sessions(name)
-        copy = databases.create_database("test_prepared", template=name)
-        try:
-            yield Stage(url, schema, databases, name, copy, outside)
-        finally:
-            databases.drop_database(copy)
-    finally:
-        databases.close()
-
-
-def _add(conn: Connection, items: Sequence[Message | Job], schema: str) -> None:
-    if messages := [item for item in items if isinstance(item, Message)]:
-        log.append(conn, *messages, schema=schema)
-    if jobs := [item for item in items if isinstance(item, Job)]:
-        queue.put(conn, *jobs, schema=schema)
 
 
 @dataclass(slots=True)
@@ -284,21 +198,3 @@ class Trial:
             finding.point.side,
             [line for each in finding.differences for line in described(each)],
         )
-
-
-def ignored_columns(
-    first: Snapshot, second: Snapshot, ignore: frozenset[str]
-) -> dict[str, frozenset[str]]:
-    """By table: those that the user names, those that PostgreSQL fills in, and those that differ
-    between two runs without a crash. Pure."""
-    found: dict[str, frozenset[str]] = {}
-    for table, rows in second.rows.items():
-        named = {name for name in ignore if "." not in name} | {
-            name.removeprefix(f"{table}.") for name in ignore if name.startswith(f"{table}.")
-        }
-        unstable = frozenset[str]()
-        if len(first.rows.get(table, [])) == len(rows) and table != OUTSIDE:
-            unstable = unstable_columns(first.rows[table], rows)
-        if columns := second.generated.get(table, frozenset()) | unstable | named:
-            found[table] = columns
-    return found

@@ -83,7 +83,7 @@ def _be_silent() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for output in _OUTPUTS:
         os.dup2(nowhere, output)
-    sys.stdout = sys.stderr = open(os.devnull, "w")
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123 - to its end
 
 
 @dataclass(frozen=True, slots=True)

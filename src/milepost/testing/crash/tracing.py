@@ -94,8 +94,8 @@ class Tracer:
             finally:
                 tracer.ended(conn, statement)
 
-        psycopg.Connection.wait = traced  # type: ignore[method-assign]
-        psycopg.AsyncConnection.wait = traced_async  # type: ignore[assignment]
+        psycopg.Connection.wait = traced  # type: ignore[method-assign, assignment]
+        psycopg.AsyncConnection.wait = traced_async  # type: ignore[method-assign, assignment]
         if self.ends_at is not None:
             threading.setprofile(self._called)
             sys.setprofile(self._called)

@@ -77,8 +77,8 @@ class Finding:
         remedy = _IDEMPOTENT.format(item=subject.item)
         if culprit is not None and subject.has_tx:
             yield (
-                f"Why: statement {culprit.number} ({culprit.where}) was sent on a connection of its "
-                f"own, so it commits by itself, before the {subject.item} is marked as done. After "
+                f"Why: statement {culprit.number} ({culprit.where}) was sent on a connection of "
+                f"its own, so it commits by itself, before the {subject.item} is marked as done. After "
                 f"the crash the {subject.item} is handled again."
             )
             yield f"What to do: send it through `tx`; or {remedy}."

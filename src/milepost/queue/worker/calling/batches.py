@@ -114,7 +114,7 @@ class Batching(HandlerPool):
                 job.lost = True
                 self._settler.settled(job)
             jobs.extend(job for job in handled if not job.lost)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its failure
             # If the answer to a commit was lost, the fence lets the failures change nothing.
             self._all_failed(handled, error)
         else:
@@ -141,7 +141,7 @@ class BatchThreads(Threads, Batching):
             endings = self._endings(jobs, answer)
         except Abandoned:
             raise
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its failure
             self._all_failed(jobs, error)
         else:
             self._answered(endings)
@@ -194,7 +194,7 @@ class BatchCoroutines(Coroutines, Batching):
         try:
             begin_all(jobs)
             endings = self._endings(jobs, await self._handle(slot, jobs[0], jobs))
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - also a cancellation of its own making
             self._all_failed(jobs, error)
         else:
             self._answered(endings)

@@ -142,7 +142,7 @@ class Coroutines(HandlerPool):
 
     async def _run_task(self) -> None:
         task = asyncio.current_task()
-        assert task is not None
+        assert task is not None  # noqa: S101 - inside a coroutine of one
         slot = Slot(task)
         self._slots.append(slot)
         if not self._shared.definition.is_transactional:
@@ -183,7 +183,7 @@ class Coroutines(HandlerPool):
             result = await self._handler(job)
             slot.ended(job)
             self._returned(job, result)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - also a cancellation of its own making
             self._failed(job, slot.raised(error))
         return True
 
@@ -195,7 +195,7 @@ class Coroutines(HandlerPool):
     async def _call_limited(self, slot: Slot, job: TakenJob) -> None:
         try:
             self._returned(job, await self._handle(slot, job, job))
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - also a cancellation of its own making
             self._failed(job, error)
 
     async def _call_next_in_transaction(self, slot: Slot, lease: AsyncLease) -> bool:
@@ -249,8 +249,8 @@ class Coroutines(HandlerPool):
         try:
             result = await self._handler(*given)
             slot.ended(job)
-        except BaseException as error:
-            raise slot.raised(error)
+        except BaseException as error:  # noqa: BLE001 - also a cancellation of its own making
+            raise slot.raised(error)  # noqa: B904 - it has its cause
         finally:
             if timer is not None:
                 timer.cancel()

@@ -71,7 +71,7 @@ class HandlerPool(ABC):
     def _run_or_fail(self) -> None:
         try:
             self._run()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised by the worker, in its own thread
             self._shared.fail(error)
 
     @abstractmethod
@@ -111,7 +111,7 @@ class HandlerPool(ABC):
         self._settler.ended(self._ending_of_error(job, error))
 
     def _ending_of_error(self, job: TakenJob, error: BaseException) -> Ending:
-        chance = random.random()
+        chance = random.random()  # noqa: S311 - no secret
         policy = self._calls.retry_of(job, self._options.retry)
         return ending_of_error(job, error, policy, chance)
 
@@ -124,7 +124,7 @@ class HandlerPool(ABC):
             raise
         except LockLost:
             self._settler.settled(job)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its failure
             # If the answer to a commit was lost, the fence lets the failure change nothing.
             self._failed(job, error)
         else:

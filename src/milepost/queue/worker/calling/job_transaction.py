@@ -51,14 +51,14 @@ def close_unused(stack: ExitStack) -> None:
     nothing is lost with it: the next use of the lease opens another one."""
     try:
         stack.close()
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - raised again, unless it passes
         refuse_lasting(error)
 
 
 async def close_unused_async(stack: AsyncExitStack) -> None:
     try:
         await stack.aclose()
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - raised again, unless it passes
         refuse_lasting(error)
 
 

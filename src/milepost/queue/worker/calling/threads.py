@@ -136,7 +136,7 @@ class Threads(HandlerPool):
             if result is not None:
                 refuse_unfinished(result)
             self._returned(job, result)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its failure
             self._failed(job, error)
 
     def _call_limited(self, job: TakenJob) -> None:
@@ -149,7 +149,7 @@ class Threads(HandlerPool):
             self._returned(job, result)
         except Abandoned:
             raise
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its failure
             self._failed(job, error)
 
     def _work_in_transactions(self, lease: Lease) -> None:
