@@ -82,8 +82,8 @@ def _refuse_other(member: object) -> None:
     if isinstance(member, SparkProcessor) or not isinstance(member, Processor | Worker):
         raise TypeError(
             f"{member!r} cannot be tested by crash_everywhere: expected a processor or a worker, "
-            "as @mp.processor or @mp.worker has made it, or mp.workers[channel] for tasks. Pipelines "
-            "and processors on Spark run in processes that it cannot kill one by one."
+            "as @mp.processor or @mp.worker has made it, or mp.workers[channel] for tasks. "
+            "Pipelines and processors on Spark run in processes that it cannot kill one by one."
         )
 
 

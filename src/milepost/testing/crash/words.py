@@ -78,8 +78,8 @@ class Finding:
         if culprit is not None and subject.has_tx:
             yield (
                 f"Why: statement {culprit.number} ({culprit.where}) was sent on a connection of "
-                f"its own, so it commits by itself, before the {subject.item} is marked as done. After "
-                f"the crash the {subject.item} is handled again."
+                f"its own, so it commits by itself, before the {subject.item} is marked as done. "
+                f"After the crash the {subject.item} is handled again."
             )
             yield f"What to do: send it through `tx`; or {remedy}."
         elif not subject.has_tx:
