@@ -13,11 +13,18 @@ import pytest
 
 from milepost.embedded import EmbeddedServer
 from milepost.errors import EmbeddedError
-from milepost.testing.databases import Databases, open_directory
+from milepost.testing.databases import Databases, memory, open_directory
 
 # A version that the wheel carries (16), or the directory of an installed PostgreSQL's programs.
 CHOSEN = os.environ.get("MILEPOST_TEST_POSTGRES", "18")
-__all__ = ["TestServer", "open_directory", "postgres", "postgres_in", "program_of_server"]
+__all__ = [
+    "TestServer",
+    "memory",
+    "open_directory",
+    "postgres",
+    "postgres_in",
+    "program_of_server",
+]
 
 
 class TestServer(Databases):
