@@ -1504,12 +1504,14 @@ class DatabaseBusy(WithFacts):
 
 class CrashFound(WithFacts, AssertionError):
     """A handler whose effects are not the same after a crash as without one. `report` says it in
-    words; `statement`, `side` and `differences` are the same as values."""
+    words; `statement`, `side` and `differences` are the same as values. `crashes`: how many were
+    tried until then."""
 
     report: str
     statement: str
     side: str
     differences: list[str]
+    crashes: int
 
     def __str__(self) -> str:
         return self.report

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -70,17 +69,16 @@ def test_effects_through_tx_pass(mp: Milepost) -> None:
         assert conn.execute("select number, total from bills").fetchall() == [(1, 41)]
 
 
-def test_a_planted_double_is_found_within_seconds(mp: Milepost, url: str) -> None:
+def test_a_planted_double_is_found_soon(mp: Milepost, url: str) -> None:
     @mp.processor("billing")
     def bill(messages: list[RecordedMessage], tx: Connection) -> None:
         tx.execute(ADD, [messages[0].data["order"], messages[0].data["total"]])
         with psycopg.connect(url, autocommit=True) as own:
             own.execute("insert into log values (%s)", [messages[0].data["order"]])
 
-    began = time.thread_time()
     with pytest.raises(CrashFound) as found:
         crash_everywhere(bill, ORDERS)
-    assert time.thread_time() - began < 5
+    assert found.value.crashes < 8  # each takes a fifth of a second on a quiet machine
     assert found.value.statement == "insert into log values (%s)"
     assert found.value.side == "after"
     found_in(

@@ -30,6 +30,8 @@ from milepost.testing.snapshot import Difference, Snapshot, difference_of, ignor
 if TYPE_CHECKING:
     from milepost.records import Job, Message
 
+BEAT_SECONDS = 0.1
+
 
 @dataclass(frozen=True, slots=True)
 class CrashReport:
@@ -99,7 +101,9 @@ def subject_of(member: Processor | Worker) -> Subject:
 def _run(member: Processor | Worker) -> None:
     """In the forked process, with connections of its own, until nothing is left to do."""
     old = member.runtime
-    runtime = Runtime(old.url, old.schema, old.max_connections, old.timing)
+    # A claim that was given up because of a lost connection is taken again after some beats.
+    timing = replace(old.timing, beat_seconds=BEAT_SECONDS)
+    runtime = Runtime(old.url, old.schema, old.max_connections, timing)
     own = _with_one_job(member) if isinstance(member, Worker) else member
     running = replace(own, runtime=runtime)
     running.run("caught_up")
@@ -123,6 +127,7 @@ class Trial:
     _clean: Snapshot = field(init=False)
     _ignored: Mapping[str, frozenset[str]] = field(init=False)
     _statements: list[Statement] = field(init=False)
+    _crashes: int = field(default=0, init=False)
 
     def run(self, began: float, *, start_too: bool) -> CrashReport:
         self._run_clean()
@@ -166,6 +171,7 @@ class Trial:
     def _crash(self, point: Point) -> bool:
         """Whether it came to that point."""
         self.stage.restore()
+        self._crashes += 1
         outcome = run_forked(self.work, self.timeout, (point.statement.key, point.side))
         if not outcome.has_crashed:
             return False
@@ -197,4 +203,5 @@ class Trial:
             finding.point.statement.text,
             finding.point.side,
             [line for each in finding.differences for line in described(each)],
+            self._crashes,
         )

@@ -93,8 +93,9 @@ def points_of(statements: Iterable[Statement]) -> list[Point]:
 
 
 def users_first(points: Iterable[Point]) -> list[Point]:
-    """Around what the user's code does, there is most to find. Otherwise in order."""
-    return sorted(points, key=lambda point: not point.statement.is_near_user)
+    """Around what the user's code does, there is most to find. A process that lives on after a lost
+    connection takes longest. Otherwise in order."""
+    return sorted(points, key=lambda p: (not p.statement.is_near_user, p.side == "cut"))
 
 
 def own_connections(statements: Iterable[Statement]) -> set[int]:
