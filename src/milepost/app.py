@@ -693,6 +693,23 @@ class Milepost:
         return grants.script(role, activities, self.schema)
 
     @contextmanager
+    def _on_database(self, url: str) -> Iterator[None]:
+        """For milepost.testing: use another database in the block. Nothing of this object may run
+        at its begin and at its end."""
+        source, pool = self._runtime.source, self._pool
+        self._rebind(url, None)
+        try:
+            yield
+        finally:
+            self._rebind(source, pool)
+
+    def _rebind(self, source: db.UrlSource, pool: AnyEngine | None) -> None:
+        self._runtime.rebind(source)
+        self._queue.rebind(source)
+        self._pool = pool
+        self._is_checked = False
+
+    @contextmanager
     def _connect_as_owner(self) -> Iterator[Connection]:
         with db.connect(self._url) as conn, db.owning(conn, self.schema):
             db.check_schema(conn, self.schema)

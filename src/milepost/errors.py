@@ -1598,3 +1598,43 @@ class WeakToken(WithFacts):
     shortest: int
     template = """The token of the dashboard (MILEPOST_UI_TOKEN) has {length} characters: expected
         at least {shortest}. Make one with: openssl rand -hex 16"""
+
+
+class NoTestDatabase(WithFacts):
+    """Something of `milepost.testing` that replaces the database, on one that it has not made."""
+
+    database: str
+    template = """The database {database!r} was not made by milepost.testing: its name does not
+        begin with milepost_test_. Nothing was changed. crash_everywhere drops and restores its
+        database again and again, so it works only on that of the fixture `mp`: bind the processor
+        to it with the fixture `milepost_app` (docs/testing.md)."""
+
+
+class DatabaseBusy(WithFacts):
+    """A database of a test that somebody else keeps using."""
+
+    database: str
+    seconds: float
+    template = """Other sessions use the database {database} and did not end within {seconds:g} s,
+        so it could not be copied or dropped. Close the connections and pools that the fixture
+        `milepost_template` or the test has opened."""
+
+
+class CrashFound(WithFacts, AssertionError):
+    """A handler whose effects are not the same after a crash as without one. `report` says it in
+    words; `statement`, `side` and `differences` are the same as values. `crashes`: how many were
+    tried until then."""
+
+    report: str
+    statement: str
+    side: str
+    differences: list[str]
+    crashes: int
+
+    def __str__(self) -> str:
+        return self.report
+
+
+class CrashTestFailed(MilepostError):
+    """`crash_everywhere` could not judge a handler: a run failed or did not end, or two runs
+    without a crash have different effects."""

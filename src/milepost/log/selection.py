@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from milepost.records import Segment
+    from milepost.records import Message, Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,14 @@ class Selection:
         for option, value in (("topics", self.topics), ("types", self.types)):
             if isinstance(value, str):
                 raise ValueError(f"{option} is {value!r}: expected a list, [{value!r}].")  # noqa: TRY004
+
+    def selects(self, message: Message) -> bool:
+        """Whether it is among them, for messages that are not read from the log."""
+        return (
+            (self.topics is None or message.topic in self.topics)
+            and (self.types is None or message.type in self.types)
+            and (self.segment is None or self.segment.holds(message.key))
+        )
 
     def parameters(self) -> dict[str, Any]:
         return {

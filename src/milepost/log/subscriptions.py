@@ -56,10 +56,7 @@ class Subscriber:
     def wants(self, message: Message) -> bool:
         if not isinstance(message, Message):
             raise not_a_message(message)
-        topics, types = self.selection.topics, self.selection.types
-        return (topics is None or message.topic in topics) and (
-            types is None or message.type in types
-        )
+        return self.selection.selects(message)
 
     def __call__(self, messages: list[RecordedMessage], conn: object) -> Any:
         return self.handler(messages, conn) if self.takes_connection else self.handler(messages)

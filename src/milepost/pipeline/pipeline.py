@@ -11,9 +11,11 @@ from milepost.pipeline import refuse_pooled, require_spark
 from milepost.pipeline.spark.settings import SparkSettings
 from milepost.pipeline.versions import active_of, load_versions
 from milepost.processors import Follower, is_past
+from milepost.records import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
 
     from pyspark.sql import DataFrame
 
@@ -46,6 +48,24 @@ class Pipeline(Follower):
 
     def __call__(self, messages: DataFrame) -> DataFrame:
         return self.definition.code(messages)
+
+    def on(self, rows: Sequence[Message | Mapping[str, Any]]) -> DataFrame:
+        """The output of its function for a handful of messages, without PostgreSQL: as one batch,
+        with the columns that it gets in a run. Those of other topics and types are left out, as in
+        a run. A row is a message, or a dict with the arguments of `Message`."""
+        require_spark()
+        from pyspark.sql import SparkSession
+
+        from milepost.pipeline.frames import given_frame
+        from milepost.pipeline.start_spark import spark_session
+
+        options, settings = self.definition.options, self.settings
+        messages = [row if isinstance(row, Message) else Message(**row) for row in rows]
+        selected = [m for m in messages if options.selection.selects(m)]
+        spark = SparkSession.getActiveSession() or spark_session(
+            master=settings.master, config=settings.config
+        )
+        return self.definition.function(given_frame(spark, selected, options.wanted))
 
     def using(self, settings: SparkSettings) -> Pipeline:
         """The same pipeline with these settings of Spark."""

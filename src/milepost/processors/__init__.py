@@ -2,7 +2,7 @@
 
 from milepost.processors.by_type import on
 from milepost.processors.definition import Definition, Options, ProcessorOptions, ResetHandler
-from milepost.processors.deliver.transaction import Conflict
+from milepost.processors.deliver.transaction import Conflict, handler_calls
 from milepost.processors.listeners import SegmentListener
 from milepost.processors.processor import NewProcessor, Processor
 from milepost.processors.progress import Follower, is_past, standings
@@ -46,6 +46,7 @@ __all__ = [
     "ThreadLeases",
     "Trigger",
     "Turns",
+    "handler_calls",
     "is_past",
     "on",
     "put_letter",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from milepost.binding import Binding
+    from milepost.db import UrlSource
     from milepost.handlers import Handler
     from milepost.queue.definition import Options
     from milepost.queue.schedules.times import Times
@@ -55,6 +56,10 @@ class Registry:
 
     def __post_init__(self) -> None:
         self.results = Results(Lookups(self.runtime.source, self.runtime.schema))
+
+    def rebind(self, source: UrlSource) -> None:
+        """Results are looked up in another database from now on, also by tasks that exist."""
+        self.results.lookups.source = source
 
     def worker(self, channel: str, options: Options) -> Callable[[Handler], Worker]:
         settled = WorkerOptions(channel, **options)  # refused here, not at the handler

@@ -31,7 +31,8 @@ class EventLoop:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def close(self) -> None:
+        # On its own thread: that of the caller may be running another loop.
+        self.run(self._loop.shutdown_asyncgens())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()

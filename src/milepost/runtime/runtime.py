@@ -50,7 +50,13 @@ class Runtime:
     _own: int = field(default=WATCHER, init=False)  # what the process needs besides its members
 
     def __post_init__(self) -> None:
-        self.connections = Connections(self.source, self.max_connections, self.schema)
+        self.rebind(self.source)
+
+    def rebind(self, source: db.UrlSource) -> None:
+        """Use this database from now on, while nothing runs: nothing of another one is left."""
+        self.source = source
+        self.connections = Connections(source, self.max_connections, self.schema)
+        self._parts.clear()
 
     @property
     def url(self) -> str:

@@ -37,7 +37,7 @@ def appended(using: str | None = None) -> list[Message]:
     """All messages that the connection sees, in order: those of its open transaction, too."""
     own = milepost_settings()
     with connections[using or own.using].cursor() as cursor:
-        cursor.execute(sql.query("testing_messages", own.schema).decode())
+        cursor.execute(sql.query("django_appended", own.schema).decode())
         rows = cursor.fetchall()
     return [
         Message(

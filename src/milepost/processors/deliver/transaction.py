@@ -120,10 +120,7 @@ class BatchTransaction:
             with guarding(self.effects.schema):
                 messages = yield from self.parking.sift(messages, row)
         # Handle. Returning commits.
-        definition, supply = self.effects.definition, self.effects.supply
-        for arguments in calls(definition, messages):
-            for handling, seen in invocations(definition.ordinary, arguments):
-                yield partial(handling, seen, supply)
+        yield from handler_calls(self.effects.definition, messages, self.effects.supply)
         return answer
 
     def committed_by_handler(self, error: Exception) -> GuardFailed:
@@ -278,6 +275,15 @@ async def run_async(conn: AsyncConnection, steps: Steps[T], schema: str, tx: Any
         return await step(tx)
 
     return await drive_async(steps, do)
+
+
+def handler_calls(
+    definition: Definition, messages: list[RecordedMessage], supply: Supply = NOTHING
+) -> Iterator[HandlerCall]:
+    """The calls of the ordinary handlers, in order; each is given the transaction."""
+    for arguments in calls(definition, messages):
+        for handling, seen in invocations(definition.ordinary, arguments):
+            yield partial(handling, seen, supply)
 
 
 def calls(
