@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from benchmarks.workbench import Workbench
 
 _UNIT = "messages/s"
-_SLICE = 250  # short: the closer two sides are in time, the more alike are their conditions
 _CALL, _TRANSACTION, _MANY = "one a call", "one a transaction", "all in one call"
-_ROUNDS = {_CALL: 81, _MANY: 81, _TRANSACTION: 5}
+# Short slices: the closer two sides are in time, the more alike are their conditions.
+_SIZES = {_CALL: 250, _MANY: 5_000, _TRANSACTION: 50}
 _PSYCOPG, _SESSION = "append(conn)", "append(session)"
 _SIDES = (_PSYCOPG, _SESSION, "psycopg2", "asyncpg")
 # Where only SQLAlchemy's overhead of a transaction would be compared, there is no target.
@@ -40,13 +40,15 @@ _TARGETS = {_CALL: AtLeast(0.9), _MANY: AtLeast(0.9)}
 
 
 def measure(bench: Workbench) -> list[Comparison]:
-    messages = sample.orders(bench.choose(_SLICE, 50))
+    messages = sample.orders(max(_SIZES.values()))
     with bench.database() as url, ExitStack() as opened:
         append_by = _appending(url, opened)
         return [
             comparison
             for way in (_CALL, _MANY, _TRANSACTION)
-            for comparison in _compared(bench, way, append_by, messages)
+            for comparison in _compared(
+                bench, way, append_by, messages[: bench.choose(_SIZES[way], 50)]
+            )
         ]
 
 
@@ -58,7 +60,7 @@ def _compared(
             side: partial(per_second, len(messages), partial(append_by[side], messages, way))
             for side in _SIDES
         },
-        rounds=bench.choose(_ROUNDS[way], 2),
+        rounds=bench.choose(41, 2),
     )
     baseline = measured[_PSYCOPG]
     return [

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import asyncpg
 import psycopg
@@ -18,7 +19,7 @@ import sqlmodel
 from django.apps import apps
 from django.conf import UserSettingsHolder, global_settings, settings
 from psycopg.conninfo import conninfo_to_dict
-from sqlalchemy import URL, Engine, create_engine, text
+from sqlalchemy import URL, Engine, create_engine, make_url, text
 from sqlalchemy.ext.asyncio import (
     AsyncEngine,
     AsyncSession,
@@ -340,18 +341,15 @@ def asyncpg_parts(url: str) -> dict[str, Any]:
     return {"database": parts.pop("dbname"), **parts}
 
 
-def sqlalchemy_url(url: str, driver: str = "psycopg") -> URL:
-    """The host is a parameter: it may be the directory of a socket."""
+def as_url(url: str) -> str:
+    """With the host as a parameter: it may be the directory of a socket."""
     parts = parts_of(url)
-    host = {"host": str(parts.pop("host"))} if "host" in parts else {}
-    return URL.create(
-        f"postgresql+{driver}",
-        username=parts.get("user"),
-        password=parts.get("password"),
-        port=int(parts["port"]) if "port" in parts else None,
-        database=parts["dbname"],
-        query=host,
-    )
+    who = ":".join(quote(str(parts.pop(key)), "") for key in ("user", "password") if key in parts)
+    return f"postgresql://{who}@/{quote(parts.pop('dbname'), '')}?{urlencode(parts)}"
+
+
+def sqlalchemy_url(url: str, driver: str = "psycopg") -> URL:
+    return make_url(as_url(url)).set(drivername=f"postgresql+{driver}")
 
 
 def django_settings(url: str) -> dict[str, Any]:
