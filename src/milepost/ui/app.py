@@ -169,9 +169,14 @@ class Dashboard:
         if who is None:
             return self._refuse(request)
         here, place = here_of(request), self._place(request)
-        function, view = self._view(here)
-        page, parts = await run_in_threadpool(_rendered, function, view, Rendering(place))
         notice = self.access.signer.unseal("notice", request.cookies.get(NOTICE, ""))
+        function, view = self._view(here)
+        try:
+            page, parts = await run_in_threadpool(_rendered, function, view, Rendering(place))
+        except NotFound:
+            if notice is None:
+                raise
+            return RedirectResponse(place.root + above(here), 303)  # the action has removed it
         context = {
             "title": page.title,
             "section": page.section,
@@ -339,6 +344,11 @@ def here_of(request: Request) -> str:
     path = request.scope["path"].removeprefix(root) or "/"
     query = request.url.query
     return quote(path, safe="/:") + (f"?{query}" if query else "")
+
+
+def above(here: str) -> str:
+    """The list in which the subject of a page is: `/jobs` of `/jobs/17?payload=1`."""
+    return "/" + here.split("/")[1].partition("?")[0]
 
 
 def _rendered(function: PageFunction, view: View, rendering: Rendering) -> tuple[Page, Any]:
