@@ -1,5 +1,5 @@
-"""The dashboard of a large log: how soon its first page is there, how soon a change is on it, and what
-those who append and work notice of it while it is open."""
+"""The dashboard of a large log: how soon its first page is there, how soon a change is on it, and
+what those who append and work notice of it while it is open."""
 
 from __future__ import annotations
 

@@ -28,6 +28,11 @@ WATCHED_SECONDS = 4.0
 WINDOW_SECONDS = 0.9
 
 
+@pytest.fixture(autouse=True)
+def _hurried() -> None:
+    """Not here: the pace is what is tested."""
+
+
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """When each query of this process began; not what only sets something."""
