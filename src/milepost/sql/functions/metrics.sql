@@ -4,7 +4,7 @@
 --
 -- It reads no data, metadata, content, key, state, result or error: the role `metrics` sees no payload.
 --
--- The work is bounded, whatever is in the log and in the queue (docs/decisions/0039). What is counted up to a
+-- The work is bounded, whatever is in the log and in the queue (docs/decisions/0046). What is counted up to a
 -- bound is exact below it, and an estimate above; each count says which. Volatile, so that each
 -- section has its own snapshot, as the horizon needs.
 create or replace function {schema}.metrics(
