@@ -48,14 +48,8 @@ _FILL = (
 
 
 def measure(bench: Workbench) -> list[Comparison]:
-    sizes = {
-        "messages": bench.choose(10_000_000, 20_000),
-        "jobs": bench.choose(1_000_000, 20_000),
-        "channels": bench.choose(1_000, 50),
-    }
     with bench.database() as url, db.connect(url) as conn:
-        for statement in _FILL:
-            conn.execute(statement.encode(), sizes)
+        sizes = fill(url, bench)
         rounds = range(bench.choose(5, 1))
         pairs = [
             (_typical(conn, "select milepost.metrics()"), _typical(conn, "select 1"))
@@ -67,6 +61,19 @@ def measure(bench: Workbench) -> list[Comparison]:
         Comparison(name, "25 ms", "ms", ours, [_LIMIT_MS] * len(ours), AtMost(1)),
         Comparison(name, "an empty round trip", "ms", ours, empty),
     ]
+
+
+def fill(url: str, bench: Workbench) -> dict[str, int]:
+    """Make the large log and queue; how large they are."""
+    sizes = {
+        "messages": bench.choose(10_000_000, 20_000),
+        "jobs": bench.choose(1_000_000, 20_000),
+        "channels": bench.choose(1_000, 50),
+    }
+    with db.connect(url) as conn:
+        for statement in _FILL:
+            conn.execute(statement.encode(), sizes)
+    return sizes
 
 
 def _typical(conn: Connection, statement: str) -> float:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from types import FrameType
 from typing import Annotated, Literal
@@ -13,11 +13,11 @@ import typer
 
 from milepost.app import DEFAULT_DIRECTORY
 from milepost.cli import options
-from milepost.cli.output import print_json
+from milepost.cli.output import print_json, say
 from milepost.errors import MilepostError
 from milepost.pipeline import require_spark
 from milepost_demo.display import print_outcome, progress
-from milepost_demo.place import demo_place
+from milepost_demo.place import Place, demo_place
 from milepost_demo.run import run
 
 # In addition to the time of the writers: to start the server and the writers, and to read to the
@@ -47,6 +47,9 @@ def command(
     with_spark: Annotated[
         bool, typer.Option("--spark/--no-spark", help="With the pipelines on Spark.")
     ] = True,
+    with_ui: Annotated[
+        bool, typer.Option("--ui", help="Show the dashboard in the browser meanwhile.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Run several processes that place random orders while a reader, a processor and two Spark
@@ -56,14 +59,25 @@ def command(
         require_spark()
     limit = seconds + GRACE_SECONDS + with_spark * SPARK_SECONDS
     with deadline(limit), demo_place(url, directory, order) as place:
-        with progress() as shown:
+        with progress() as shown, _dashboard(place, shown.tell, is_wanted=with_ui):
             outcome = run(place, writers, seconds, shown, with_spark=with_spark)
         if as_json:
             print_json({"ok": outcome.failure is None, **asdict(outcome)})
         else:
             print_outcome(outcome)
+            say(f"look at it in the browser: milepost ui --schema {place.mp.schema}")
     if outcome.failure is not None:
         raise typer.Exit(1)
+
+
+def _dashboard(
+    place: Place, tell: Callable[[str], None], *, is_wanted: bool
+) -> AbstractContextManager[None]:
+    if not is_wanted:
+        return nullcontext()
+    from milepost_demo.dashboard import served_dashboard  # an extra
+
+    return served_dashboard(place, tell)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 
 from milepost import Milepost
 from milepost.sql import LogOrder
-from milepost.ui import Dashboard, dashboard
+from milepost.ui import Dashboard, dashboard, pace
 from tests.serving import served
 
 ARGUMENTS = [
@@ -25,6 +25,12 @@ ARGUMENTS = [
     "--disable-sync",
     "--no-first-run",
 ]
+
+
+@pytest.fixture(autouse=True)
+def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test opens in a second what an operator opens in a minute; test_load has the real pace."""
+    monkeypatch.setattr(pace, "QUERIES_A_SECOND", 1000)
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ PAGES = {
 DARK, SMALL = "overview-dark", "overview-small"
 WIDTH, HEIGHT, SMALL_WIDTH = 1000, 760, 380
 WATCHED_SECONDS = 60  # so that the charts have something to show
-COLOURS = 48
+COLOURS = 128
 
 
 def main(directory: Path) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import BrowserContext, expect
 
 from milepost import Message, Milepost
 from milepost.db import Connection
-from milepost.ui import dashboard
+from milepost.ui import checkup, dashboard
 from tests.browser.conftest import Shown
 from tests.waiting import wait_until
 
@@ -86,7 +87,10 @@ def test_what_is_typed_in_a_part_that_changes_stays_until_it_is_taken_back(
     expect(page.get_by_role("link", name="anna", exact=True)).to_be_visible()
 
 
-def test_scroll_and_open_details_stay(shown: Shown, mp: Milepost, conn: Connection) -> None:
+def test_scroll_and_open_details_stay(
+    shown: Shown, mp: Milepost, conn: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkup, "EVERY_SECONDS", 0.5)
     page = shown.open("/")
     page.set_viewport_size({"width": 800, "height": 300})
     shown.follow()

@@ -9,14 +9,18 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from milepost import Job, Message, Milepost
+from milepost.checkpoints import CheckpointKey
 from milepost.db import Connection
 from milepost.errors import HandlerFailed
+from milepost.processors.set_aside.skip import skip
 from milepost.retry import Retry
+from tests import operated
 from tests.browser.conftest import Shown
 
 PATHS = (
     "/", "/log", "/log/0:1?payload=1", "/processors", "/processors/works", "/dead-letters",
-    "/pipelines", "/queue", "/queue/emails", "/jobs", "/jobs/1", "/schedules", "/audit",
+    "/dead-letters/1?payload=1", "/pipelines", "/pipelines/revenue", "/queue", "/queue/emails",
+    "/jobs", "/jobs/1", "/schedules", "/audit",
 )  # fmt: skip
 SCHEMES = ("light", "dark")
 LONG = "a-name-that-is-much-longer-than-a-small-screen-is-wide.and-has-no-spaces.at-all"
@@ -43,6 +47,26 @@ CHECK = """() => {
     last = level;
   }
   if (document.querySelectorAll('h1').length !== 1) found.push('not one h1');
+  if (document.querySelectorAll('main').length !== 1) found.push('not one main');
+  for (const e of document.querySelectorAll('nav')) {
+    if (!e.getAttribute('aria-label')) found.push('no label: ' + name(e));
+  }
+  for (const e of document.querySelectorAll('table')) {
+    const heads = [...e.querySelectorAll('thead th')];
+    const wide = row => [...row.cells].reduce((n, cell) => n + cell.colSpan, 0);
+    const columns = Math.max(...[...e.rows].map(wide));
+    if (heads.length !== columns) found.push('columns without a head: ' + name(e));
+    if (heads.some(h => !h.textContent.trim())) found.push('an empty head: ' + name(e));
+  }
+  for (const e of document.querySelectorAll('.scroll, pre')) {
+    const scrolls = e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight;
+    const reached = e.tabIndex >= 0 || e.querySelector('a[href], button, input, summary');
+    if (scrolls && !reached) found.push('scrolls, and not by the keyboard: ' + name(e));
+  }
+  for (const e of document.querySelectorAll('button, input:not([type=hidden]), select')) {
+    const box = e.getBoundingClientRect();
+    if (shown(e) && (box.height < 24 || box.width < 12)) found.push('too small: ' + name(e));
+  }
   if (!document.documentElement.lang || !document.title) found.push('no language or title');
   for (const id of [...document.querySelectorAll('[id]')].map(e => e.id)) {
     if (document.querySelectorAll('#' + CSS.escape(id)).length > 1) found.push('id twice: ' + id);
@@ -90,6 +114,9 @@ def busy(mp: Milepost, conn: Connection) -> Milepost:
     mp.run(only=["works"], until="caught_up")
     with pytest.raises(HandlerFailed):
         mp.run(only=[LONG], until="caught_up", fail_fast=True)
+    skip(conn, mp.schema, CheckpointKey(LONG, 1))
+    operated.pipeline(conn)
+    operated.jobs(mp, conn)
     return mp
 
 

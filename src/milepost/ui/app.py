@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qsl, quote, unquote
 
@@ -22,20 +21,29 @@ from starlette.responses import (
     Response,
     StreamingResponse,
 )
-from starlette.routing import Mount, Route, compile_path
+from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from milepost import db
-from milepost.errors import MilepostError, NotPermitted
+from milepost.errors import MilepostError
 from milepost.health import examine
 from milepost.ui import pages, snapshot
 from milepost.ui.actions import ACTIONS
 from milepost.ui.board import Board
 from milepost.ui.broadcast import Broadcast
 from milepost.ui.checkup import Checkup
+from milepost.ui.error_pages import not_found, refused, unreachable
 from milepost.ui.history import History
 from milepost.ui.page import NotFound, Page, PageFunction, View
-from milepost.ui.render import CSRF_PLACEHOLDER, Place, Rendering, link, render
+from milepost.ui.render import (
+    CSRF_PLACEHOLDER,
+    Place,
+    Rendering,
+    environment,
+    link,
+    render,
+)
+from milepost.ui.routes import PageRoute, above, here_of
 from milepost.ui.sampler import Sampler
 from milepost.ui.security import (
     CSRF,
@@ -55,8 +63,6 @@ from milepost.ui.security import (
 )
 
 if TYPE_CHECKING:
-    from re import Pattern
-
     from starlette.types import Receive, Scope, Send
 
     from milepost.db import Connection
@@ -116,10 +122,10 @@ class Dashboard:
             routes=self._routes(),
             middleware=[Middleware(SecurityHeaders)],
             exception_handlers={
-                NotFound: _not_found,
-                MilepostError: _refused,
-                psycopg.Error: _unreachable,
-                404: _not_found,
+                NotFound: not_found,
+                MilepostError: refused,
+                psycopg.Error: unreachable,
+                404: not_found,
             },
         )
 
@@ -127,6 +133,12 @@ class Dashboard:
         if scope["type"] == "http":
             self._sampler.start()
         await self._app(scope, receive, send)
+
+    def prepare(self) -> None:
+        """Read the templates and look for the first time, so that the first page is quick."""
+        for name in environment().list_templates():
+            environment().get_template(name)
+        snapshot.take(self.board)
 
     def close(self) -> None:
         """Ends the streams, so that the server can stop. Safe to repeat."""
@@ -169,9 +181,14 @@ class Dashboard:
         if who is None:
             return self._refuse(request)
         here, place = here_of(request), self._place(request)
-        function, view = self._view(here)
-        page, parts = await run_in_threadpool(_rendered, function, view, Rendering(place))
         notice = self.access.signer.unseal("notice", request.cookies.get(NOTICE, ""))
+        function, view = self._view(here)
+        try:
+            page, parts = await run_in_threadpool(_rendered, function, view, Rendering(place))
+        except NotFound:
+            if notice is None:
+                raise
+            return RedirectResponse(place.root + above(here), 303)  # the action has removed it
         context = {
             "title": page.title,
             "section": page.section,
@@ -318,50 +335,6 @@ class Dashboard:
         raise NotFound(f"There is no page {path!r}.")
 
 
-@dataclass(frozen=True, slots=True)
-class PageRoute:
-    path: str
-    function: PageFunction
-    pattern: Pattern[str] = field(repr=False)
-
-    @classmethod
-    def of(cls, path: str, function: PageFunction) -> PageRoute:
-        return cls(path, function, compile_path(path)[0])
-
-    def match(self, path: str) -> dict[str, str] | None:
-        found = self.pattern.match(path)
-        return None if found is None else found.groupdict()
-
-
-def here_of(request: Request) -> str:
-    """The path below the prefix, quoted, and the query: what a link to this view has."""
-    root = request.scope.get("root_path", "")
-    path = request.scope["path"].removeprefix(root) or "/"
-    query = request.url.query
-    return quote(path, safe="/:") + (f"?{query}" if query else "")
-
-
 def _rendered(function: PageFunction, view: View, rendering: Rendering) -> tuple[Page, Any]:
     page = function(view)
     return page, rendering.update(page)
-
-
-def _not_found(request: Request, error: Exception) -> Response:
-    text = str(error) if isinstance(error, NotFound) else f"There is no page {request.url.path!r}."
-    return _error_page(request, "Not found", text, 404)
-
-
-def _refused(request: Request, error: Exception) -> Response:
-    status_code = 403 if isinstance(error, NotPermitted) else 500
-    return _error_page(request, "This cannot be shown", str(error), status_code)
-
-
-def _unreachable(request: Request, error: Exception) -> Response:
-    """libpq's text names the host and the user, never the password."""
-    return _error_page(request, "The database does not answer", str(error), 503)
-
-
-def _error_page(request: Request, title: str, text: str, status_code: int) -> Response:
-    place = Place(request.scope.get("root_path", ""))
-    context = {"title": title, "text": text, "sections": pages.SECTIONS}
-    return HTMLResponse(render("error.html", place, context), status_code)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # A little less than a second: who asks each second is given a new answer each time.
 FRESH_SECONDS = 0.95
+HALF_SECONDS = 0.45  # for what is cheap to read and should be seen soon
 LOOK_SECONDS = 10.0  # for one read
 KEPT_SECONDS = 60.0  # an answer that nobody has asked for since then is forgotten
 
@@ -55,12 +56,19 @@ class Board:
     _stack: ExitStack = field(default_factory=ExitStack, init=False)
     _conn: Connection | None = field(default=None, init=False)
 
-    def look(self, key: object, reader: Callable[[Connection, str], T]) -> T:
+    def look(
+        self,
+        key: object,
+        reader: Callable[[Connection, str], T],
+        fresh_seconds: float = FRESH_SECONDS,
+    ) -> T:
         """What the reader has read within the last second, or reads now. Answers are shared: nobody
         may change them. Raises what the read raises."""
         answer = self._answer(key)
         with answer.lock:
-            if not self._is_fresh(answer) and (answer.read_at is None or self.pace.has_room):
+            if not self._is_fresh(answer, fresh_seconds) and (
+                answer.read_at is None or self.pace.has_room
+            ):
                 answer.value = self._read(reader)
                 answer.read_at = self.clock()
             found: T = answer.value
@@ -84,8 +92,8 @@ class Board:
             answer.asked_at = now
             return answer
 
-    def _is_fresh(self, answer: _Answer) -> bool:
-        return answer.read_at is not None and self.clock() - answer.read_at < FRESH_SECONDS
+    def _is_fresh(self, answer: _Answer, seconds: float) -> bool:
+        return answer.read_at is not None and self.clock() - answer.read_at < seconds
 
     def _read(self, reader: Callable[[Connection, str], T]) -> T:
         with self._line:

@@ -1,4 +1,7 @@
-"""One rendering of each open view, each second, for all browsers that show it.
+"""One rendering of each open view, twice a second, for all browsers that show it.
+
+All views are rendered at the same moments: shortly after the sampler has looked, at the beginning
+of each second, so that what it has read is shown while it is new.
 
 A browser that is slow misses versions in between, never the last one: what waits for it is the
 newest version of each part.
@@ -22,7 +25,8 @@ from milepost.ui.page import NotFound
 if TYPE_CHECKING:
     from milepost.ui.render import RenderedPart
 
-TICK_SECONDS = 1.0
+TICK_SECONDS = 0.5
+TICK_AFTER_SECONDS = 0.1  # a second has begun
 # A stream ends after this time, and the browser opens the next: a session that has expired is
 # noticed, and a server that stops waits no longer than that.
 STREAM_SECONDS = 300.0
@@ -70,11 +74,9 @@ class Channel:
         return listener
 
     async def run(self) -> None:
-        due = time.monotonic()
         while True:
             await self._tick()
-            due = max(due + TICK_SECONDS, time.monotonic())
-            await asyncio.sleep(due - time.monotonic())
+            await asyncio.sleep(TICK_SECONDS - (time.time() - TICK_AFTER_SECONDS) % TICK_SECONDS)
 
     async def _tick(self) -> None:
         try:

@@ -80,7 +80,7 @@ def _waiting(edges: Edges, right: int) -> list[str]:
     return [
         _bar(right, wide, "s2", words),
         *(_mark(right + step * (number + 1), each) for number, each in enumerate(marks)),
-        _text(right + 8, 28, words if edges.above else "open transactions", "start", "bad"),
+        _text(_WIDTH - 24, 28, words if edges.above else "open transactions", "end", "bad"),
     ]
 
 

@@ -47,8 +47,8 @@ class Sampler:
 
     def _run(self) -> None:
         last = watched = 0.0
-        while not self._stop.wait(1.0 if last else 0.0):
-            now = time.time()
+        while not self._stop.wait(1.0 - time.time() % 1.0 if last else 0.0):
+            now = time.time()  # just after a second has begun: each second has its sample
             watched = now if self.is_watched() else watched
             if now - watched < MINUTE or now - last >= MINUTE:
                 last = now

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import re
+from urllib.request import urlopen
+
 import pytest
 
 from milepost import Milepost, db
@@ -59,6 +62,20 @@ def test_the_demo_shows_a_table_of_80_columns_and_begins_anew(empty_database: st
         assert result.code == 0, result
     assert "ok: nothing was lost, doubled or out of order" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_the_dashboard_is_served_while_the_demo_runs(empty_database: str) -> None:
+    with Cli(empty_database).start(
+        "demo", "--seconds", "3", "--writers", "2", "--no-spark", "--ui"
+    ) as demo:
+        assert demo.stderr is not None
+        url = next(found[0] for line in demo.stderr if (found := re.search(r"http://127\S+", line)))
+        with urlopen(url) as answer:  # noqa: S310 - our own address
+            page = answer.read().decode()
+        assert "Overview · Milepost" in page
+        rest = demo.stderr.read()
+    assert demo.wait(60) == 0
+    assert f"milepost ui --schema {SCHEMA}" in rest
 
 
 def test_two_demos_in_one_database_do_not_meet(empty_database: str) -> None:

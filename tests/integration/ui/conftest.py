@@ -8,8 +8,14 @@ import pytest
 from milepost import Milepost
 from milepost.db import Connection
 from milepost.sql import LogOrder
-from milepost.ui import dashboard
+from milepost.ui import dashboard, pace
 from tests.integration.ui.operating import Operator
+
+
+@pytest.fixture(autouse=True)
+def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test opens in a second what an operator opens in a minute; test_load has the real pace."""
+    monkeypatch.setattr(pace, "QUERIES_A_SECOND", 1000)
 
 
 @pytest.fixture

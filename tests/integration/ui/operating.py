@@ -18,7 +18,7 @@ from milepost.ui.security import CSRF, FormTokens
 
 with warnings.catch_warnings():  # it recommends a successor of httpx
     warnings.simplefilter("ignore")
-    from starlette.testclient import TestClient
+    from starlette.testclient import TestClient as TestClient
 
 _NOTICE = re.compile(r'<p class="notice (good|bad)" role="status">(.*?)</p>', re.DOTALL)
 

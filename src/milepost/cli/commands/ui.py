@@ -40,8 +40,7 @@ def command(
 
     token = os.environ.get(TOKEN) or None
     made = dashboard(mp, read_only=read_only, token=token, listens_on=host)
-    with mp.connect():  # a wrong URL or schema is an error here, not on the first page
-        pass
+    made.prepare()  # a wrong URL or schema is an error here, not on the first page
     if made.access.is_read_only and not read_only:
         say(
             f"{TOKEN} is not set, and others can reach {host}: the dashboard is read-only, and "

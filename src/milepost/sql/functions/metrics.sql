@@ -4,9 +4,9 @@
 --
 -- It reads no data, metadata, content, key, state, result or error: the role `metrics` sees no payload.
 --
--- The work is bounded, whatever is in the log and in the queue (docs/decisions/0039). What is counted up to a
--- bound is exact below it, and an estimate above; each count says which. `max_counted` is that bound,
--- for a look that may take longer. Volatile, so that each
+-- The work is bounded, whatever is in the log and in the queue (docs/decisions/0046). What is counted
+-- up to a bound is exact below it, and an estimate above; each count says which. `max_counted` is that
+-- bound, for a look that may take longer. Volatile, so that each
 -- section has its own snapshot, as the horizon needs.
 create or replace function {schema}.metrics(
   sections text[] default null,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from milepost.errors import InvalidPosition
 from milepost.records import Position
 from milepost.ui import log_reads, snapshot
+from milepost.ui.board import HALF_SECONDS
 from milepost.ui.log_drawing import draw_log
 from milepost.ui.log_reads import TailFilter
 from milepost.ui.page import NotFound, Page, PageRoutes, Part, View
@@ -21,7 +22,8 @@ LONGEST_SHOWN = 200_000  # characters of a payload
 def tail(view: View) -> Page:
     wanted = TailFilter(*(view.query.get(name) or None for name in ("topic", "type", "key")))
     edges = edges_of(view)
-    messages = view.board.look(("log-tail", wanted), partial(log_reads.read_tail, wanted=wanted))
+    read = partial(log_reads.read_tail, wanted=wanted)
+    messages = view.board.look(("log-tail", wanted), read, HALF_SECONDS)
     return Page(
         "Log",
         [
