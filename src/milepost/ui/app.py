@@ -24,9 +24,8 @@ from starlette.responses import (
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from milepost import db
+from milepost import db, health
 from milepost.errors import MilepostError
-from milepost.health import examine
 from milepost.ui import pages, snapshot
 from milepost.ui.actions import ACTIONS
 from milepost.ui.board import Board
@@ -161,7 +160,7 @@ class Dashboard:
     def _examine(self) -> Report:
         """The checks of the doctor, within the same number of queries a second as the pages."""
         with self._mp.connect() as conn, db.acting(conn, "metrics"):
-            return examine(self.board.pace.keep(conn, is_patient=True), self._mp.schema)
+            return health.examine(self.board.pace.keep(conn, is_patient=True), self._mp.schema)
 
     async def _metrics(self, request: Request) -> Response:
         """For Prometheus, which logs in by `Authorization: Bearer`."""

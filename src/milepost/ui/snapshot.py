@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from milepost.db import Connection
-    from milepost.observe import Metrics
-    from milepost.observe.metrics import ChannelGauges, PipelineGauges, ProcessorGauges
+    from milepost.observe import ChannelGauges, Metrics, PipelineGauges, ProcessorGauges
     from milepost.pipeline.admin import PipelineStatus
     from milepost.processors.admin import ProcessorStatus
     from milepost.queue.admin import ChannelStatus
