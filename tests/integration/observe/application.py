@@ -6,10 +6,9 @@ from threading import Event
 
 from milepost import Milepost, RecordedMessage, Retry, TakenJob
 from milepost.db import Connection
+from tests.integration.observe.gate import GATE, SECRET
 
 mp = Milepost()
-GATE = 4711  # an advisory lock: who holds it holds the handler
-SECRET = "number-of-a-card"  # noqa: S105 - what no answer may contain
 
 
 @mp.processor("slow", topics=["slow"])

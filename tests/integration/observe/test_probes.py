@@ -14,7 +14,7 @@ from milepost.errors import BudgetTooSmall, CannotListen
 from milepost.sql import LogOrder
 from tests.crashing import migrated_database
 from tests.integration.cli.command import Cli
-from tests.integration.observe.application import GATE, SECRET
+from tests.integration.observe.gate import GATE, SECRET
 from tests.integration.observe.probing import APPLICATION, ask, running
 from tests.roles import roles_in
 from tests.server import postgres
