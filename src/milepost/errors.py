@@ -495,6 +495,16 @@ class InvalidField(WithFacts):
     template = "The field {field} is {value!r}: expected {expected}. Nothing was changed."
 
 
+class SessionNotEnded(WithFacts):
+    """PostgreSQL lets a role end only sessions of its own, or with pg_signal_backend."""
+
+    pid: int
+    role: str
+    template = """The role {role!r} may not end session {pid}: nothing was changed. Run as a
+        superuser: select pg_terminate_backend({pid}); or let the role end sessions of others: grant
+        pg_signal_backend to {role}"""
+
+
 class ConnectionUnusable(MilepostError):
     """The caller's connection is closed, or its transaction has failed."""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from contextlib import closing
 
+import psycopg
 import pytest
 
-from milepost import Milepost
+from milepost import Message, Milepost
 from milepost.db import Connection
 from milepost.ui import dashboard
 from milepost.ui.actions import ACTIONS
@@ -83,6 +84,21 @@ def test_an_operator_may_do_what_forms_offer_with_the_privileges_of_operate(
         operator.done("retry-jobs", channel="limited")
         operator.done("limit-channel", name="limited", max_concurrency=9)
         operator.done("pause-schedule", name="nightly")
+
+
+def test_a_session_is_ended_only_if_it_holds_the_horizon_and_the_role_may(
+    mp: Milepost, url: str, conn: Connection
+) -> None:
+    with (
+        roles_in(url) as roles,
+        closing(dashboard(Milepost(roles.make("operate")))) as made,
+        psycopg.connect(url) as holding,
+    ):
+        mp.append(holding, Message("Placed", {}))
+        operator, pid = Operator(made, conn), holding.info.backend_pid
+        assert "that holds the horizon back now" in operator.refused("end-session", pid=1)
+        assert "grant pg_signal_backend to" in operator.refused("end-session", pid=pid)
+        holding.execute("select 1")
 
 
 def test_a_role_that_only_reads_sees_pages_and_changes_nothing(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from milepost import db
-from milepost.errors import InvalidField
+from milepost.errors import InvalidField, NotPermitted, SessionNotEnded
 from milepost.log.diagnosis import Holder
 from milepost.ui.action import Action
 from milepost.ui.actions.fields import whole
@@ -21,7 +21,10 @@ def end_session(conn: Connection, schema: str, fields: Fields) -> str:
     holding = [h.pid for h in db.fetch_records(conn, schema, "diagnosis_holders", Holder)]
     if pid not in holding:
         raise InvalidField("pid", str(pid), "a session that holds the horizon back now")
-    db.fetch_one(conn, schema, "end_session", pid=pid)
+    try:
+        db.fetch_one(conn, schema, "end_session", pid=pid)
+    except NotPermitted as error:  # which no `milepost grant` changes
+        raise SessionNotEnded(pid, conn.info.user) from error
     return f"Session {pid} was ended. Its transaction is rolled back."
 
 
