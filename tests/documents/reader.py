@@ -35,6 +35,7 @@ from tests.waiting import wait_until
 FILE = re.compile(r"# (\w+\.py)")
 RUN = re.compile(r"milepost run (?!.*--until)")
 FOLLOW = re.compile(r"milepost .*--follow")
+SERVE = re.compile(r"milepost (ui|metrics .*--listen)")
 CONNECTED = """
 select count(*) from pg_stat_activity
 where datname = current_database() and application_name like 'milepost %%' and backend_start > %s
@@ -120,6 +121,8 @@ class Reader:
         """Which method enters it."""
         if RUN.match(line):
             return "start"
+        if SERVE.match(line):
+            return "serve"
         return "follow" if FOLLOW.match(line) else "script"
 
     @property
@@ -176,6 +179,16 @@ class Reader:
         if process.returncode != INTERRUPTED:
             raise CommandFailed(line, process.returncode, "".join(shown))
         return shown
+
+    def serve(self, line: str) -> None:
+        """Until it has said where it listens; then Ctrl-C, which is a success."""
+        with self._popen(f"exec {line}") as process:
+            assert process.stdout is not None
+            said = next((each for each in process.stdout if "http://" in each), "")
+            process.send_signal(signal.SIGINT)
+            rest, _ = process.communicate(timeout=PATIENCE_SECONDS)
+        if process.returncode != 0 or not said:
+            raise CommandFailed(line, process.returncode, said + rest)
 
     def _popen(self, script: str, programs: Iterable[Path] = ()) -> subprocess.Popen[str]:
         ours = [*programs, Path(sys.executable).parent]

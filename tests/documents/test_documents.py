@@ -22,6 +22,7 @@ WITHOUT_SPARK = [d for d in DOCUMENTS if d not in ELSEWHERE and not needs_spark(
 NOT_RUN: Mapping[str, list[str]] = {
     "README.md": ["installs packages", "they take minutes, and CI runs them"],
     "docs/archive.md": ["installs packages"],
+    "docs/dashboard.md": ["installs packages", "listens for other machines"],
     "docs/quickstart.md": ["installs packages"],
     "docs/production.md": ["changes the services of the machine", "builds images"],
     "docs/retention.md": ["needs a bucket"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -81,7 +82,7 @@ def _serve(mp: Milepost, host: str, port: int) -> None:
         server = http_server(host, port, Exporter(mp.connect, mp.schema))
     except OSError as error:
         raise CannotListen(host, port, error.strerror or str(error), "--listen") from error
-    with server:
+    with server, suppress(KeyboardInterrupt):  # Ctrl-C ends it, and is no failure
         shown = f"[{host}]" if ":" in host else host
         say(f"metrics are at http://{shown}:{server.server_address[1]}/metrics")
         if not is_loopback(host):
