@@ -22,7 +22,8 @@ class Silent(SimpleHTTPRequestHandler):
 
 def test_it_asks_no_other_host(browser: Browser, tmp_path: Path) -> None:
     site = built(tmp_path, index=PAGE)
-    with page_of(browser, asked := []) as page, served(site) as root:
+    asked: list[str] = []
+    with page_of(browser, asked) as page, served(site) as root:
         page.goto(f"{root}/index.html")
         page.keyboard.press("s")  # opens the search
         page.keyboard.type("horizon")
