@@ -65,7 +65,8 @@ def newcomer(
 def test_it_needs_nothing_else(newcomer: Newcomer) -> None:
     with newcomer.reading(to_run(QUICKSTART)):
         wait_until(lambda: has_handled(newcomer.url, 42 + 7 + 5))
-    assert sorted(re.findall(r"mail about order (\d)", newcomer.said)) == ["1", "2", "3"]
+    mails = re.findall(r"mail about order (\d)", newcomer.said)
+    assert sorted(mails) == ["1", "2", "3"], newcomer.said
 
 
 def test_what_is_not_installed_cannot_be_imported(newcomer: Newcomer) -> None:
