@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -38,8 +38,8 @@ def test_it_asks_no_other_host(browser: Browser, tmp_path: Path) -> None:
 def page_of(browser: Browser, asked: list[str]) -> Iterator[Page]:
     page = browser.new_page()
     page.on("request", lambda request: asked.append(request.url))
-    yield page
-    page.close()
+    with closing(page):
+        yield page
 
 
 @contextmanager
@@ -47,6 +47,8 @@ def served(site: Path) -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Silent, directory=str(site))) as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
