@@ -38,8 +38,10 @@ def test_it_asks_no_other_host(browser: Browser, tmp_path: Path) -> None:
 def page_of(browser: Browser, asked: list[str]) -> Iterator[Page]:
     page = browser.new_page()
     page.on("request", lambda request: asked.append(request.url))
-    yield page
-    page.close()
+    try:
+        yield page
+    finally:
+        page.close()
 
 
 @contextmanager
@@ -47,6 +49,8 @@ def served(site: Path) -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Silent, directory=str(site))) as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
