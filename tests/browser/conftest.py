@@ -13,7 +13,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 
 from milepost import Milepost
 from milepost.sql import LogOrder
-from milepost.ui import Dashboard, dashboard, pace
+from milepost.ui import Dashboard, dashboard
+from milepost.ui.observed import pace
 from tests.serving import served
 
 ARGUMENTS = [

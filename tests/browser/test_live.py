@@ -10,7 +10,8 @@ from playwright.sync_api import BrowserContext, expect
 
 from milepost import Message, Milepost
 from milepost.db import Connection
-from milepost.ui import checkup, dashboard
+from milepost.ui import dashboard
+from milepost.ui.observed import checkup
 from tests.browser.conftest import Shown
 from tests.waiting import wait_until
 

@@ -26,15 +26,12 @@ from starlette.staticfiles import StaticFiles
 
 from milepost import db, health
 from milepost.errors import MilepostError
-from milepost.ui import pages, snapshot
+from milepost.ui import pages
 from milepost.ui.actions import ACTIONS
-from milepost.ui.board import Board
 from milepost.ui.broadcast import Broadcast
-from milepost.ui.checkup import Checkup
-from milepost.ui.error_pages import not_found, refused, unreachable
-from milepost.ui.history import History
-from milepost.ui.page import NotFound, Page, PageFunction, View
-from milepost.ui.render import (
+from milepost.ui.drawn.error_pages import not_found, refused, unreachable
+from milepost.ui.drawn.page import NotFound, Page, PageFunction, View
+from milepost.ui.drawn.render import (
     CSRF_PLACEHOLDER,
     Place,
     Rendering,
@@ -42,8 +39,12 @@ from milepost.ui.render import (
     link,
     render,
 )
+from milepost.ui.observed import snapshot
+from milepost.ui.observed.board import Board
+from milepost.ui.observed.checkup import Checkup
+from milepost.ui.observed.history import History
+from milepost.ui.observed.sampler import Sampler
 from milepost.ui.routes import PageRoute, above, here_of
-from milepost.ui.sampler import Sampler
 from milepost.ui.security import (
     CSRF,
     NOTICE,

@@ -20,10 +20,10 @@ import psycopg
 from starlette.concurrency import run_in_threadpool
 
 from milepost.errors import MilepostError
-from milepost.ui.page import NotFound
+from milepost.ui.drawn.page import NotFound
 
 if TYPE_CHECKING:
-    from milepost.ui.render import RenderedPart
+    from milepost.ui.drawn.render import RenderedPart
 
 TICK_SECONDS = 0.5
 TICK_AFTER_SECONDS = 0.1  # a second has begun

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from milepost.ui.page import PageFunction
+    from milepost.ui.drawn.page import PageFunction
 
 
 @dataclass(frozen=True, slots=True)

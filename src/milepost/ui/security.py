@@ -21,7 +21,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.responses import RedirectResponse
 
 from milepost.errors import WeakToken
-from milepost.ui.render import link
+from milepost.ui.drawn.render import link
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -8,7 +8,8 @@ import pytest
 from milepost import Milepost
 from milepost.db import Connection
 from milepost.sql import LogOrder
-from milepost.ui import dashboard, pace
+from milepost.ui import dashboard
+from milepost.ui.observed import pace
 from tests.integration.ui.operating import Operator
 
 

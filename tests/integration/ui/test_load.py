@@ -15,8 +15,8 @@ import pytest
 from milepost import Milepost, sql
 from milepost.db import Connection
 from milepost.ui import dashboard
-from milepost.ui.checkup import Checkup
-from milepost.ui.pace import QUERIES_A_SECOND
+from milepost.ui.observed.checkup import Checkup
+from milepost.ui.observed.pace import QUERIES_A_SECOND
 from tests import operated
 from tests.integration.ui.operating import Operator
 from tests.serving import served

@@ -13,7 +13,7 @@ from milepost.db import Connection
 from milepost.processors.set_aside.dead_letters import list_dead_letters
 from milepost.queue import admin
 from milepost.ui import dashboard
-from milepost.ui.sampler import Sampler
+from milepost.ui.observed.sampler import Sampler
 from tests import operated
 from tests.integration.ui.operating import Operator
 from tests.waiting import wait_until

@@ -12,9 +12,9 @@ import psycopg
 import pytest
 
 from milepost import db
-from milepost.ui import board as boards
-from milepost.ui.board import Board
-from milepost.ui.pace import KEPT_FOR_PAGES, QUERIES_A_SECOND, Pace
+from milepost.ui.observed import board as boards
+from milepost.ui.observed.board import Board
+from milepost.ui.observed.pace import KEPT_FOR_PAGES, QUERIES_A_SECOND, Pace
 
 
 @dataclass

@@ -7,8 +7,16 @@ from xml.etree import ElementTree
 
 import pytest
 
-from milepost.ui.charts import Bar, area, legend, nice_ticks, share_bar, sparkline, stacked_bars
-from milepost.ui.charts import thinned as thinned_
+from milepost.ui.drawn.charts import (
+    Bar,
+    area,
+    legend,
+    nice_ticks,
+    share_bar,
+    sparkline,
+    stacked_bars,
+)
+from milepost.ui.drawn.charts import thinned as thinned_
 
 SVG = ElementTree.Element
 

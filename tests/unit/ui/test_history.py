@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from milepost.ui.history import MAX_SERIES, History, Ring
+from milepost.ui.observed.history import MAX_SERIES, History, Ring
 
 
 def test_values_come_back_in_order_with_gaps() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from milepost.ui.page import Page, Part
-from milepost.ui.render import Place, Rendering, environment, link, number, rate, render
+from milepost.ui.drawn.page import Page, Part
+from milepost.ui.drawn.render import Place, Rendering, environment, link, number, rate, render
 
 
 def rows(lag: int) -> Part:

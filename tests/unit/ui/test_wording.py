@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from milepost.ui.wording import every, moment, pretty, ticks
+from milepost.ui.drawn.wording import every, moment, pretty, ticks
 
 NOW = datetime(2026, 11, 18, 23, 30, tzinfo=UTC)
 DOCUMENTS = st.recursive(

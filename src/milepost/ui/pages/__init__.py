@@ -1,6 +1,6 @@
 """All pages of the dashboard, and the entries of its navigation."""
 
-from milepost.ui.page import PageRoutes
+from milepost.ui.drawn.page import PageRoutes
 from milepost.ui.pages import (
     audit,
     dead_letters,

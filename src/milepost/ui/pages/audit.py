@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from milepost.ui.audit import list_audit
-from milepost.ui.page import Page, PageRoutes, Part, View
-from milepost.ui.reading import given, given_id, permitted
+from milepost.ui.drawn.page import Page, PageRoutes, Part, View
+from milepost.ui.observed.reading import given, given_id, permitted
 
 SECTION = "/audit"
 SHOWN = 100

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from milepost.processors.set_aside.dead_letters import dead_letter, list_dead_letters
-from milepost.ui.page import NotFound, Page, PageRoutes, Part, View
-from milepost.ui.reading import as_id, given, permitted
+from milepost.ui.drawn.page import NotFound, Page, PageRoutes, Part, View
+from milepost.ui.observed.reading import as_id, given, permitted
 
 if TYPE_CHECKING:
     from milepost.processors.set_aside.dead_letters import DeadLetter

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from milepost.errors import InvalidPosition
 from milepost.records import Position
-from milepost.ui import log_reads, snapshot
-from milepost.ui.board import HALF_SECONDS
-from milepost.ui.log_drawing import draw_log
-from milepost.ui.log_reads import TailFilter
-from milepost.ui.page import NotFound, Page, PageRoutes, Part, View
+from milepost.ui.drawn.log_drawing import draw_log
+from milepost.ui.drawn.page import NotFound, Page, PageRoutes, Part, View
+from milepost.ui.observed import log_reads, snapshot
+from milepost.ui.observed.board import HALF_SECONDS
+from milepost.ui.observed.log_reads import TailFilter
 
 if TYPE_CHECKING:
     from milepost.log.diagnosis import Holder

@@ -9,17 +9,18 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from milepost.ui import snapshot, trends
-from milepost.ui.page import Page, PageRoutes, Part, View
+from milepost.ui.drawn import trends
+from milepost.ui.drawn.page import Page, PageRoutes, Part, View
+from milepost.ui.observed import snapshot
+from milepost.ui.observed.snapshot import LastError, depth_of, series
 from milepost.ui.pages.log import holders
-from milepost.ui.snapshot import LastError, depth_of, series
 from milepost.words import count
 
 if TYPE_CHECKING:
     from milepost.log.diagnosis import Problem
     from milepost.observe import ChannelGauges, PipelineGauges, ProcessorGauges
-    from milepost.ui.checkup import Result
-    from milepost.ui.history import History
+    from milepost.ui.observed.checkup import Result
+    from milepost.ui.observed.history import History
 
 SHOWN_CHANNELS = 25  # the deepest ones; the page of the queue has more
 BROKEN = ("failed", "silent")

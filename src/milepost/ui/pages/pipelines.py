@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from milepost.ui import charts, snapshot, trends
-from milepost.ui.page import NotFound, Page, PageRoutes, Part, View
+from milepost.ui.drawn import charts, trends
+from milepost.ui.drawn.page import NotFound, Page, PageRoutes, Part, View
+from milepost.ui.observed import snapshot
 from milepost.ui.pages.dead_letters import letters_part
 from milepost.words import duration
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from milepost.pipeline.admin import PipelineStatus
-    from milepost.ui.trends import Trend
+    from milepost.ui.drawn.trends import Trend
 
 SECTION = "/pipelines"
 BATCHES = 30  # bars of the chart

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any
 from milepost.checkpoints import CheckpointKey
 from milepost.processors.admin import list_instances
 from milepost.processors.segments.operations import list_segments
-from milepost.ui import charts, snapshot, trends
-from milepost.ui.page import NotFound, Page, PageRoutes, Part, View
+from milepost.ui.drawn import charts, trends
+from milepost.ui.drawn.page import NotFound, Page, PageRoutes, Part, View
+from milepost.ui.observed import snapshot
+from milepost.ui.observed.reading import given_id
 from milepost.ui.pages.dead_letters import letters_part
-from milepost.ui.reading import given_id
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
     from milepost.processors.admin import InstanceStatus, ProcessorStatus
     from milepost.processors.segments.operations import SegmentStatus
-    from milepost.ui.trends import Trend
+    from milepost.ui.drawn.trends import Trend
 
 SECTION = "/processors"
 COUNT_UP_TO = 2_000  # messages that are looked at for the lag of segments

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from milepost.queue import admin
-from milepost.ui import snapshot, trends
-from milepost.ui.page import NotFound, Page, PageRoutes, Part, View
+from milepost.ui.drawn import trends
+from milepost.ui.drawn.page import NotFound, Page, PageRoutes, Part, View
+from milepost.ui.observed import snapshot
+from milepost.ui.observed.reading import as_id, given, given_id, permitted
 from milepost.ui.pages.overview import channel_state
-from milepost.ui.reading import as_id, given, given_id, permitted
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from milepost.db import Connection
     from milepost.observe import QueueGauges
     from milepost.queue.admin import ChannelStatus, JobStatus, Status
-    from milepost.ui.trends import Trend
+    from milepost.ui.drawn.trends import Trend
 
 SECTION = "/queue"
 SHOWN = 50

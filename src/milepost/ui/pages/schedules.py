@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from milepost.queue.schedules.admin import list_schedules
-from milepost.ui import wording
-from milepost.ui.page import Page, PageRoutes, Part, View
+from milepost.ui.drawn import wording
+from milepost.ui.drawn.page import Page, PageRoutes, Part, View
 
 if TYPE_CHECKING:
     from milepost.queue.schedules.admin import ScheduleStatus

@@ -19,7 +19,7 @@ import psycopg
 from milepost import db
 from milepost.errors import MilepostError
 from milepost.log.diagnose import limited
-from milepost.ui.pace import Pace
+from milepost.ui.observed.pace import Pace
 
 if TYPE_CHECKING:
     from milepost.db import Connection

@@ -13,10 +13,10 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from milepost import words
-from milepost.ui import wording
+from milepost.ui.drawn import wording
 
 if TYPE_CHECKING:
-    from milepost.ui.page import Page, Part
+    from milepost.ui.drawn.page import Page, Part
 
 # In place of a form's token, which is different for each browser, while a rendering is shared.
 CSRF_PLACEHOLDER = f"csrf-{secrets.token_hex(16)}"

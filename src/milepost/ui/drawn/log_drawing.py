@@ -13,7 +13,7 @@ from milepost.words import count, duration
 
 if TYPE_CHECKING:
     from milepost.log.diagnosis import Holder
-    from milepost.ui.log_reads import Edges
+    from milepost.ui.observed.log_reads import Edges
 
 _WIDTH, _HEIGHT = 720, 96
 _TOP, _TALL = 34, 26

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from milepost.ui.board import Board
-    from milepost.ui.checkup import Checkup
-    from milepost.ui.history import History
+    from milepost.ui.observed.board import Board
+    from milepost.ui.observed.checkup import Checkup
+    from milepost.ui.observed.history import History
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,15 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from milepost.ui import charts
+from milepost.ui.drawn import charts
 from milepost.words import duration
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-    from milepost.ui.charts import Values
-    from milepost.ui.history import History
-    from milepost.ui.page import View
+    from milepost.ui.drawn.charts import Values
+    from milepost.ui.drawn.page import View
+    from milepost.ui.observed.history import History
 
 LINE_SECONDS = 300
 SHORTEST = 60  # steps

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from milepost.errors import MilepostError
-from milepost.ui import snapshot
+from milepost.ui.observed import snapshot
 
 if TYPE_CHECKING:
-    from milepost.ui.board import Board
-    from milepost.ui.history import History
+    from milepost.ui.observed.board import Board
+    from milepost.ui.observed.history import History
 
 MINUTE = 60.0
 

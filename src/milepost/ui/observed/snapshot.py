@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from milepost.pipeline.admin import PipelineStatus
     from milepost.processors.admin import ProcessorStatus
     from milepost.queue.admin import ChannelStatus
-    from milepost.ui.board import Board
+    from milepost.ui.observed.board import Board
 
 PHASES = ("prepare", "wait", "stage", "merge", "sweep")  # jsonb does not keep their order
 LISTED_CHANNELS = 100  # the deepest, on the page of the queue

@@ -8,8 +8,8 @@ from starlette.responses import HTMLResponse
 
 from milepost.errors import NotPermitted
 from milepost.ui import pages
-from milepost.ui.page import NotFound
-from milepost.ui.render import Place, render
+from milepost.ui.drawn.page import NotFound
+from milepost.ui.drawn.render import Place, render
 
 if TYPE_CHECKING:
     from starlette.requests import Request

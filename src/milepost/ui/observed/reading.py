@@ -9,7 +9,7 @@ from milepost.errors import NotPermitted
 
 if TYPE_CHECKING:
     from milepost.db import Connection
-    from milepost.ui.page import View
+    from milepost.ui.drawn.page import View
 
 T = TypeVar("T")
 

@@ -1,0 +1,1 @@
+"""How the dashboard shows what it has read: parts, templates, charts, words."""

@@ -1,0 +1,1 @@
+"""What the dashboard reads, how often, and what it keeps of it."""
