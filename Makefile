@@ -7,8 +7,9 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test soak check docs bench format schema clean
 
-# Strict: a broken link, or a public name without a docstring, fails. It says that a later MkDocs will differ.
-SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs --quiet build --strict
+# Strict: a broken link, or a public name without a docstring, fails. Not quiet, which would hide these warnings from it,
+# too. The variable hides that a later MkDocs will differ.
+SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 demo: $(READY)
 	$(BIN)/milepost demo

@@ -16,7 +16,10 @@ from tests.server import program_of_server
 
 PATIENCE_SECONDS = 200.0  # for all of a document
 # They have tests of their own.
-ELSEWHERE = (ROOT / "README.md", ROOT / "docs" / "quickstart.md")
+ELSEWHERE = (
+    ROOT / "README.md",
+    *(ROOT / "docs" / name for name in ("quickstart.md", "django.md", "sqlalchemy.md")),
+)
 WITHOUT_SPARK = [d for d in DOCUMENTS if d not in ELSEWHERE and not needs_spark(d) and to_run(d)]
 # What no test can do, by document. Whoever adds a block that is not run adds its reason here.
 NOT_RUN: Mapping[str, list[str]] = {

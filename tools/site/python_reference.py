@@ -15,8 +15,9 @@ from tools.site.links import documents
 PUBLIC: dict[str, tuple[str, ...] | None] = {
     "milepost": None,
     "milepost.testing": None,
-    "milepost.contrib.alembic": None,
+    "milepost.contrib.alembic": ("include_name", "include_object", "leave_alone"),
     "milepost.contrib.django": None,
+    "milepost.contrib.django.testing": ("MilepostTestCase", "appended", "empty"),
     "milepost.processors": ("Processor",),
     "milepost.pipeline": ("MilepostSource", "history", "spark_session"),
     "milepost.pipeline.pipeline": ("Pipeline",),

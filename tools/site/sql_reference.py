@@ -14,7 +14,9 @@ SQL = ROOT / "src" / "milepost" / "sql"
 # What is for callers. The others are parts of these, or of what Milepost's own processes do.
 FUNCTIONS = {
     "The log": (
-        "append", "append_many", "read", "horizon", "horizon_holders", "position_at", "key_hash",
+        "append", "append_many", "append_once", "append_many_once", "append_unless_newer",
+        "append_many_unless_newer", "read", "read_key", "horizon", "horizon_holders", "position_at",
+        "key_hash",
     ),
     "The queue": (
         "put", "put_many", "put_bytes", "put_many_bytes", "take", "heartbeat", "complete", "defer",

@@ -39,6 +39,7 @@ class Newer:
             raise InvalidCondition("types", f"is a str: expected a list, [{self.types!r}].")
 
     def parameters(self) -> dict[str, Any]:
+        """For the queries that check it."""
         return {
             "newer_key": self.key,
             "newer_transaction_id": self.after.transaction_id,

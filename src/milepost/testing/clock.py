@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
+    """The clock of schedules and jobs in a test's database."""
+
     url: str = field(repr=False)
     schema: str
     schedules: Iterable[Schedule]

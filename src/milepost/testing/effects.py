@@ -25,10 +25,12 @@ class Effects:
         return list(self.differences)
 
     def added(self, table: str) -> list[Row]:
+        """Rows that are new in a table, or have changed to this."""
         found = self.differences.get(table)
         return [] if found is None else list(found.extra)
 
     def removed(self, table: str) -> list[Row]:
+        """Rows that are gone from a table, or were this before they changed."""
         found = self.differences.get(table)
         return [] if found is None else list(found.missing)
 

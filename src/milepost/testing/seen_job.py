@@ -31,6 +31,7 @@ class SeenJob:
 
     @classmethod
     def of(cls, job: JobStatus) -> SeenJob:
+        """As the queue has it."""
         return cls(
             id=job.id,
             channel=job.channel,

@@ -21,6 +21,7 @@ class MilepostTestCase(TransactionTestCase):
     the tables of models."""
 
     def setUp(self) -> None:
+        """Begins with an empty log and queue."""
         super().setUp()
         empty()
 

@@ -16,5 +16,10 @@ grant select,
   on {schema}.dead_letters to {role};
 grant select, insert, update (transaction_id, "position", epoch, owner, updated_at), delete
   on {schema}.checkpoints to {role};
+-- Its lag is computed as that of a processor, which may have segments.
+grant select (
+  processor, version, id, mask, epoch, claimed_until, handled_epoch, handled_transaction_id,
+  handled_position
+) on {schema}.segments to {role};
 -- Its rollback or drop in the dashboard is recorded.
 grant select (id), insert (who, action, subject, arguments) on {schema}.audit to {role};
