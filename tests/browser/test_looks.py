@@ -192,6 +192,7 @@ def test_a_wrong_token_is_refused_and_the_right_one_lets_in(
     page.get_by_label("Token").fill("something else")
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_role("alert")).to_have_text("This is not the token.")
+    page.wait_for_load_state()  # with its style
     assert page.evaluate(CHECK) == []
     page.get_by_label("Token").fill(token)
     page.keyboard.press("Enter")

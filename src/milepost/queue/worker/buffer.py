@@ -29,16 +29,18 @@ class Buffer:
     low: int = 0  # when fewer wait, more should be taken
     taken: int = 0
     _held: dict[int, TakenJob] = field(default_factory=dict, init=False)
+    _overtaken: set[TakenJob] = field(default_factory=set, init=False)
     _lock: Lock = field(default_factory=Lock, init=False)
 
     def add(self, jobs: list[TakenJob]) -> None:
         """They are held, and do not wait for a handler yet. A job whose lock expired may come
         again, with its next attempt, while the old attempt still runs here: then the old one is
-        lost."""
+        lost. It counts until its handler ends, because the handler is not free before."""
         with self._lock:
             for job in jobs:
                 if (old := self._held.get(job.id)) is not None:
                     old.lost = True
+                    self._overtaken.add(old)
                 self._held[job.id] = job
         self.taken += len(jobs)
 
@@ -64,6 +66,7 @@ class Buffer:
         """They are settled, or lost, so that there is nothing to settle."""
         with self._lock:
             for job in jobs:
+                self._overtaken.discard(job)
                 if self._held.get(job.id) is job:
                     del self._held[job.id]
 
@@ -75,7 +78,7 @@ class Buffer:
         return self._held.get(job.id) is job
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._held) + len(self._overtaken)
 
 
 @dataclass(slots=True)

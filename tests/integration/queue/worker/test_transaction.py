@@ -104,7 +104,9 @@ def test_a_stale_attempt_leaves_no_effects(mp: Milepost, conn: Connection, is_as
             is_free.set()
         with mp.connect() as other:
             wait_until(lambda: is_empty(other))
-    assert log_types(mp) == ["Sent by attempt 2"]
+    # The second attempt; or the third, if the busy worker had taken the second and gave it back.
+    (sent,) = log_types(mp)
+    assert sent in ("Sent by attempt 2", "Sent by attempt 3")
 
 
 def statuses_of(mp: Milepost) -> list[tuple[object, ...]]:

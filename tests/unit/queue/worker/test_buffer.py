@@ -64,3 +64,17 @@ def test_a_job_that_is_taken_off_was_not_begun() -> None:
     assert list(buffer.take_off(buffer.waiting)) == jobs
     assert buffer.taken == 0
     assert buffer.held() == jobs  # until it is settled
+
+
+def test_an_attempt_that_was_overtaken_here_counts_until_its_handler_ends() -> None:
+    """Else the worker believes that a handler is free, and keeps the next attempt for it."""
+    buffer = Buffer()
+    first, second = job(1), job(1)
+    buffer.add([first])
+    buffer.add([second])
+    assert first.lost
+    assert (len(buffer), buffer.held()) == (2, [second])
+    buffer.drop([first])
+    assert (len(buffer), buffer.held()) == (1, [second])
+    buffer.drop([second])
+    assert len(buffer) == 0
