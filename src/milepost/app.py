@@ -666,13 +666,25 @@ class Milepost:
         *,
         read_only: bool = False,
         token: str | None = None,
+        listens_on: str | None = None,
+        app: str | None = None,
     ) -> Dashboard:
         """The dashboard as an ASGI application, to be mounted in another one. `authorize(request)`
         returns the name of the user, or None to refuse; without it, a page asks for `token`;
-        without both, only this machine is served. Needs milepost[ui]."""
-        from milepost.ui import dashboard
+        without both, only this machine is served; if `listens_on`, an address, says that others
+        reach it, it is read-only. `app`: where the application is, as in "shop:mp"; its pipelines
+        can then be rebuilt from their pages. Needs milepost[ui]."""
+        from milepost.ui import Rebuilds, dashboard
 
-        return dashboard(self, authorize=authorize, read_only=read_only, token=token)
+        rebuilds = None if app is None else Rebuilds(app, self._url)
+        return dashboard(
+            self,
+            authorize=authorize,
+            read_only=read_only,
+            token=token,
+            listens_on=listens_on,
+            rebuilds=rebuilds,
+        )
 
     def rebase(self, on_begin: Callable[[], None] = lambda: None) -> str:
         """Make a log that was restored from another cluster, or has seen a failover, this one's

@@ -4,7 +4,8 @@ from milepost.errors import NoDashboard
 
 try:
     from milepost.ui.app import Dashboard, dashboard
+    from milepost.ui.rebuilds import Rebuilds
 except ModuleNotFoundError as missing:
     raise NoDashboard(missing.name) from missing
 
-__all__ = ["Dashboard", "dashboard"]
+__all__ = ["Dashboard", "Rebuilds", "dashboard"]

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from milepost.db import Connection
     from milepost.health import Report
     from milepost.ui.action import Action
+    from milepost.ui.rebuilds import Rebuilds
 
 _NOTICE_SECONDS = 60
 _OWN_FIELDS = ("csrf", "back", "confirmed")
@@ -88,10 +89,12 @@ def dashboard(
     read_only: bool = False,
     token: str | None = None,
     listens_on: str | None = None,
+    rebuilds: Rebuilds | None = None,
 ) -> Dashboard:
     """The dashboard of a log. `authorize(request)` returns the name of the user, or None to refuse.
     With a `token`, a page asks for it. With neither, only this machine is served; if `listens_on`
-    says that others reach it, it is read-only."""
+    says that others reach it, it is read-only. With `rebuilds`, pipelines are rebuilt from their
+    pages."""
     has_login = authorize is not None or token is not None
     is_open = not has_login and listens_on is not None and not is_loopback(listens_on)
     access = Access(
@@ -101,17 +104,19 @@ def dashboard(
         is_read_only=read_only or is_open,
         is_local_only=not has_login and not is_open,
     )
-    return Dashboard(mp, access)
+    return Dashboard(mp, access, rebuilds)
 
 
 class Dashboard:
     """An ASGI application, to be served or mounted. `close` ends its streams and connections."""
 
-    def __init__(self, mp: Log, access: Access) -> None:
+    def __init__(self, mp: Log, access: Access, rebuilds: Rebuilds | None = None) -> None:
         self.access = access
         self._mp = mp
         self._forms = FormTokens(access.signer)
-        self._actions = {action.name: action for action in ACTIONS}
+        self._can_rebuild = rebuilds is not None
+        more = [] if rebuilds is None else [rebuilds.action]
+        self._actions = {action.name: action for action in (*ACTIONS, *more)}
         self._pages = [PageRoute.of(path, function) for path, function in pages.ROUTES]
         self.board = Board(mp.connect, mp.schema)
         self.history = History()
@@ -330,7 +335,7 @@ class Dashboard:
                 given = dict(parse_qsl(query))
                 return page.function, View(
                     parameters, given, self.board, self.history, self.checkup,
-                    self.access.is_read_only,
+                    self.access.is_read_only, self._can_rebuild,
                 )  # fmt: skip
         raise NotFound(f"There is no page {path!r}.")
 

@@ -29,6 +29,14 @@ def command(
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Show everything, change nothing.")
     ] = False,
+    app: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:NAME",
+            envvar="MILEPOST_APP",
+            help="The application, as in shop:mp: its pipelines can be rebuilt from their pages.",
+        ),
+    ] = None,
 ) -> None:
     """Serve the dashboard: health, log, processors, pipelines and the queue in the browser.
 
@@ -36,10 +44,8 @@ def command(
     and is read-only if there is none.
     """
     host, port = listen_address(listen)
-    from milepost.ui import dashboard  # an extra
-
     token = os.environ.get(TOKEN) or None
-    made = dashboard(mp, read_only=read_only, token=token, listens_on=host)
+    made = mp.dashboard(read_only=read_only, token=token, listens_on=host, app=app)
     made.prepare()  # a wrong URL or schema is an error here, not on the first page
     if made.access.is_read_only and not read_only:
         say(

@@ -1,6 +1,4 @@
-"""What operators do with pipelines and their versions.
-
-A rebuild needs the application and Spark: the page shows its command."""
+"""What operators do with pipelines and their versions. A rebuild: `ui/rebuilds.py`."""
 
 from __future__ import annotations
 

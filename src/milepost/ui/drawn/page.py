@@ -42,6 +42,7 @@ class View:
     history: History
     checkup: Checkup
     is_read_only: bool = False
+    can_rebuild: bool = False  # pipelines, from their pages
 
 
 PageFunction: TypeAlias = Callable[[View], Page]

@@ -47,7 +47,11 @@ def one(view: View) -> Page:
             "pipelines/versions.html",
             {"name": name, "versions": versions, "can_roll_back": can_roll_back},
         ),
-        Part("rebuild", "pipelines/rebuild.html", {"name": name, "rebuilds": rebuilds}),
+        Part(
+            "rebuild",
+            "pipelines/rebuild.html",
+            {"name": name, "rebuilds": rebuilds, "can_rebuild": view.can_rebuild},
+        ),
     ]
     if any(each.dead_letters for each in versions):
         parts.append(letters_part(view, name))
