@@ -3266,9 +3266,9 @@ CREATE FUNCTION milepost.metrics_queue(max_channels integer, max_counted integer
     AS $$
 #variable_conflict use_column
 declare
-  bound constant integer := coalesce(metrics_queue.max_counted, 2000);
+  bound constant integer := coalesce(metrics_queue.max_counted, 1000);
   pages constant float8 := greatest(pg_relation_size('"milepost".jobs') / 8192.0, 1);
-  percent constant float8 := least(100, 100 * 100 / pages);
+  percent constant float8 := least(100, 60 * 100 / pages);
   document json;
 begin
   with

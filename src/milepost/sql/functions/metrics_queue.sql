@@ -1,8 +1,8 @@
 -- The queue, for metrics(): jobs by status, in all and of the deepest `max_channels` channels; the others
 -- are one sum, without a name. Finished jobs are counted only in all.
 --
--- Of each status, up to `max_counted` jobs (null: 2,000) are counted, in the order of an index: if these are all, the counts
--- are exact. Otherwise they are estimated from a sample of about 100 pages of the table, the same
+-- Of each status, up to `max_counted` jobs (null: 1,000) are counted, in the order of an index: if these are all, the counts
+-- are exact. Otherwise they are estimated from a sample of about 60 pages of the table, the same
 -- pages at every call, so that an unchanged queue has unchanged figures. The estimate of a status is at least
 -- what was counted, and of a channel with ready jobs at least one. `oldest_due_seconds` is exact:
 -- one index descent for each priority of each channel finds the oldest ready job, for at most 2,000.
@@ -16,9 +16,9 @@ set enable_seqscan = off set enable_bitmapscan = off set enable_sort = on set ji
 set max_parallel_workers_per_gather = 0 as $$
 #variable_conflict use_column
 declare
-  bound constant integer := coalesce(metrics_queue.max_counted, 2000);
+  bound constant integer := coalesce(metrics_queue.max_counted, 1000);
   pages constant float8 := greatest(pg_relation_size('{schema}.jobs') / 8192.0, 1);
-  percent constant float8 := least(100, 100 * 100 / pages);
+  percent constant float8 := least(100, 60 * 100 / pages);
   document json;
 begin
   with
