@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 30.0
 LOCK_SECONDS = 3.0  # at most: others wait behind a session that waits for a lock
 # Counting fewer rows than this takes a few milliseconds.
-COUNT_UP_TO = 10_000
+MAX_COUNTED = 10_000
 # An appender that is committing has, for an instant, a lock and no transaction. One that has no
 # transaction at every look holds its lock outside of any transaction.
 FURTHER_LOOKS = 3
@@ -142,7 +142,7 @@ def rebase(conn: Connection, schema: str = sql.DEFAULT_SCHEMA) -> str:
 
 
 def _contents(conn: Connection, schema: str) -> Contents:
-    row = db.fetch_one(conn, schema, "diagnosis_log", count_up_to=COUNT_UP_TO)
+    row = db.fetch_one(conn, schema, "diagnosis_log", max_counted=MAX_COUNTED)
     order, messages, is_exact, transaction_id, position, age_seconds = row
     newest = None if position is None else Position(transaction_id, position)
     incomplete = tuple(name for (name,) in db.fetch_all(conn, schema, "diagnosis_indexes"))

@@ -2999,7 +2999,7 @@ begin
   end if;
   return json_build_object(
     'at', extract(epoch from clock_timestamp())::float8,
-    'log', case when 'log' = any(wanted) then "milepost".metrics_log() end,
+    'log', case when 'log' = any(wanted) then "milepost".metrics_log(metrics.max_counted) end,
     'processors', case
       when 'processors' = any(wanted) then "milepost".metrics_processors(metrics.max_counted)
     end,
@@ -3016,7 +3016,7 @@ begin
 end;
 $$;
 
-CREATE FUNCTION milepost.metrics_log() RETURNS json
+CREATE FUNCTION milepost.metrics_log(max_counted integer) RETURNS json
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -3027,6 +3027,7 @@ CREATE FUNCTION milepost.metrics_log() RETURNS json
 declare
   horizon "milepost".position;
   refusal text;
+  bound constant integer := coalesce(metrics_log.max_counted, 1000);
 begin
   begin
     horizon := "milepost".horizon();
@@ -3041,9 +3042,9 @@ begin
       'order', l.log_order,
       'refusal', refusal,
       'messages', case
-        when few.number < 1000 then few.number else greatest(about.reltuples, few.number)::bigint
+        when few.number < bound then few.number else greatest(about.reltuples, few.number)::bigint
       end,
-      'is_messages_exact', few.number < 1000,
+      'is_messages_exact', few.number < bound,
       'newest_transaction_id', newest.transaction_id,
       'newest_position', newest."position",
       'newest_age_seconds', "milepost".age_seconds(newest.recorded_at),
@@ -3070,7 +3071,7 @@ begin
     cross join (
       select count(*) as number
       from (
-        select from "milepost".messages as m order by m.transaction_id, m."position" limit 1000
+        select from "milepost".messages as m order by m.transaction_id, m."position" limit bound
       ) as counted
     ) as few
     left join lateral (

@@ -15,7 +15,7 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from milepost import Job, Message, Milepost, Retry
+from milepost import Job, Message, Milepost, Retry, append
 from milepost.db import Connection
 from milepost.observe import look
 from milepost.observe.listen import Exporter, http_server
@@ -172,6 +172,23 @@ def test_everything_that_lists_says_the_same(mp: Milepost, conn: Connection) -> 
     for channel in queue.channels:
         assert listed[str(channel.name)].ready == channel.ready
         assert listed[str(channel.name)].dead == channel.dead
+    log, diagnosis = found.log, mp.diagnose()
+    assert log is not None
+    assert diagnosis.contents is not None
+    assert diagnosis.contents.messages == log.messages
+    assert diagnosis.contents.newest == log.newest
+    assert diagnosis.horizon is not None
+    assert diagnosis.horizon.position == log.horizon
+
+
+def test_a_diagnosis_counts_more_messages_than_a_look(mp: Milepost, conn: Connection) -> None:
+    with conn.transaction():
+        append(conn, *(Message("E", {}) for _ in range(1_001)))
+    log, diagnosis = look(conn).log, mp.diagnose()
+    assert log is not None
+    assert not log.is_messages_exact
+    assert diagnosis.contents is not None
+    assert (diagnosis.contents.messages, diagnosis.contents.is_exact) == (1_001, True)
 
 
 def gauges(found: object) -> list[tuple[object, ...]]:

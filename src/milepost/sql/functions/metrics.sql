@@ -26,7 +26,7 @@ begin
   end if;
   return json_build_object(
     'at', extract(epoch from clock_timestamp())::float8,
-    'log', case when 'log' = any(wanted) then {schema}.metrics_log() end,
+    'log', case when 'log' = any(wanted) then {schema}.metrics_log(metrics.max_counted) end,
     'processors', case
       when 'processors' = any(wanted) then {schema}.metrics_processors(metrics.max_counted)
     end,

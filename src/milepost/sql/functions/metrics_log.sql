@@ -1,16 +1,17 @@
--- The log and its horizon, for metrics(). Up to 1,000 messages are counted; above, their number is the
--- server's estimate, which vacuum and analyze renew. What waits above the horizon is counted up to 10,000, then estimated by
+-- The log and its horizon, for metrics(). Up to `max_counted` messages (null: 1,000) are counted; above,
+-- their number is the server's estimate, which vacuum and analyze renew. What waits above the horizon is counted up to 10,000, then estimated by
 -- positions. `horizon_age_seconds`: the age of the oldest transaction that holds the horizon, as far
 -- as this role may see it, and at least that of the first message that waits; 0: nothing holds it.
 --
 -- Where the log cannot be read (a restored log, a standby) there is no horizon: `refusal` is why.
-create or replace function {schema}.metrics_log() returns json
+create or replace function {schema}.metrics_log(max_counted integer) returns json
 language plpgsql volatile
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off as $$
 #variable_conflict use_column
 declare
   horizon {schema}.position;
   refusal text;
+  bound constant integer := coalesce(metrics_log.max_counted, 1000);
 begin
   begin
     horizon := {schema}.horizon();
@@ -25,9 +26,9 @@ begin
       'order', l.log_order,
       'refusal', refusal,
       'messages', case
-        when few.number < 1000 then few.number else greatest(about.reltuples, few.number)::bigint
+        when few.number < bound then few.number else greatest(about.reltuples, few.number)::bigint
       end,
-      'is_messages_exact', few.number < 1000,
+      'is_messages_exact', few.number < bound,
       'newest_transaction_id', newest.transaction_id,
       'newest_position', newest."position",
       'newest_age_seconds', {schema}.age_seconds(newest.recorded_at),
@@ -54,7 +55,7 @@ begin
     cross join (
       select count(*) as number
       from (
-        select from {schema}.messages as m order by m.transaction_id, m."position" limit 1000
+        select from {schema}.messages as m order by m.transaction_id, m."position" limit bound
       ) as counted
     ) as few
     left join lateral (

@@ -1,28 +1,14 @@
--- A short log is counted; the size of a long one is estimated from the statistics.
+-- The gauges of metrics() that a diagnosis shows.
 select
-  log.log_order,
-  case when counted.is_all then counted.messages else greatest(counted.messages, about.messages) end
-    as messages,
-  counted.is_all as is_exact,
-  newest.transaction_id,
-  newest."position",
-  newest.age_seconds
-from {schema}.log as log
-cross join lateral (
-  select count(*) as messages, count(*) < %(count_up_to)s as is_all
-  from (select from {schema}.messages limit %(count_up_to)s) as first_messages
-) as counted
-cross join (
-  select reltuples::bigint as messages from pg_class where oid = '{schema}.messages'::regclass
-) as about
-left join lateral (
-  select
-    transaction_id,
-    "position",
-    case when isfinite(recorded_at)
-      then extract(epoch from clock_timestamp() - recorded_at)::float8
-    end as age_seconds
-  from {schema}.messages
-  order by transaction_id desc, "position" desc
-  limit 1
-) as newest on true
+  g."order",
+  g.messages,
+  g.is_messages_exact,
+  g.newest_transaction_id,
+  g.newest_position,
+  g.newest_age_seconds
+from json_to_record(
+  {schema}.metrics(array['log'], max_counted => %(max_counted)s) -> 'log'
+) as g (
+  "order" text, messages bigint, is_messages_exact boolean, newest_transaction_id bigint,
+  newest_position bigint, newest_age_seconds float8
+)
