@@ -57,6 +57,9 @@ class Databases:
         self._execute("testing_create_database", database=name, template=template)
 
     def drop_database(self, name: str) -> None:
+        """Its sessions are ended first: the server would look for them every 100 ms only, and most
+        of them are about to end."""
+        self.end_sessions(name)
         self._execute("testing_drop_database", database=name)
 
     def end_sessions(self, name: str) -> None:
