@@ -24,6 +24,7 @@ from milepost.processors.deliver.inbox import Inbox
 from milepost.processors.segments import operations
 from milepost.processors.set_aside import dead_letters
 from milepost.runtime import Timing
+from milepost.sql import LogOrder
 from tests.integration.processors.running import Instance, running
 from tests.integration.processors.set_aside.picky import TABLE, Picky, Table
 from tests.roles import Roles
@@ -32,6 +33,12 @@ from tests.waiting import wait_until
 SCHEMA = "milepost"
 INSERT = "insert into seen (key, n) values (%s, %s)"
 Append = Callable[..., list[Position]]
+
+
+@pytest.fixture
+def order() -> LogOrder:
+    """What a role needs to read each of the orders is tested with the log."""
+    return "append"
 
 
 @pytest.fixture
