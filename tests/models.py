@@ -20,7 +20,9 @@ def run_model(machine: type[RuleBasedStateMachine], examples: int) -> None:
     _run(machine, int(GIVEN or examples), phases=phases, derandomize=GIVEN is None)
 
 
-def look_for_a_fault(machine: type[RuleBasedStateMachine], rounds: int) -> None:
+def look_for_a_fault(
+    machine: type[RuleBasedStateMachine], rounds: int, examples: int = ROUND
+) -> None:
     """For one that is there: as soon as an example fails, this does.
 
     In short rounds, each with its own seed: a long run begins with small examples, a tenth of all
@@ -28,7 +30,7 @@ def look_for_a_fault(machine: type[RuleBasedStateMachine], rounds: int) -> None:
     """
     for number in range(rounds):
         seeded = seed(number)(machine) if GIVEN is None else machine
-        _run(seeded, ROUND, phases=(Phase.generate,))
+        _run(seeded, examples, phases=(Phase.generate,))
 
 
 def _run(machine: type[RuleBasedStateMachine], examples: int, **options: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import pytest
@@ -10,6 +11,8 @@ from milepost import Cron, Job, Message, Milepost, RecordedMessage, Repeat, Retr
 from milepost.db import Connection
 from milepost.errors import HandlerFailed
 from milepost.queue.schedules import Schedule, register
+from milepost.sql import LogOrder
+from tests.server import TestServer
 
 BIG = 2**63 + 1  # no float, and no number of JavaScript, has this value
 
@@ -17,9 +20,18 @@ BIG = 2**63 + 1  # no float, and no number of JavaScript, has this value
 def busy(mp: Milepost, conn: Connection) -> None:
     """A processor that is stuck, one that parks, one with segments that is behind; a pipeline with
     a kept version; jobs, of which two are dead; schedules."""
+    unscheduled(mp, conn)
+    schedules(mp, conn)
+
+
+def unscheduled(mp: Milepost, conn: Connection) -> None:
+    """What looks the same some minutes later."""
     messages(mp, conn)
     pipeline(conn)
     jobs(mp, conn)
+
+
+def schedules(mp: Milepost, conn: Connection) -> None:
     register(conn, Schedule("nightly", Repeat(timedelta(days=1)), Job("reports")), mp.schema)
     register(conn, Schedule("weekly", Cron("0 3 * * 1"), Job("reports")), mp.schema)
 
@@ -73,3 +85,33 @@ def jobs(mp: Milepost, conn: Connection) -> None:
     )
     (first,) = mp.put(conn, Job("emails", {"to": "ann"}, run_at=timedelta(hours=1)))
     mp.put(conn, Job("emails", {"to": "bob"}, unique_key="bob", after=[first]))
+
+
+@pytest.fixture(scope="session")
+def busy_template(
+    server: TestServer, template: Callable[[LogOrder], str]
+) -> Iterator[Callable[[], str]]:
+    """The name of a database that is busy but for the schedules, made at the first use: to run its
+    processors takes longer than to copy what they have left."""
+    made: list[str] = []
+
+    def named() -> str:
+        if not made:
+            name = server.create_database("template_busy", template=template("append"))
+            mp = Milepost(server.url(name))
+            with mp.connect() as conn:
+                unscheduled(mp, conn)
+            made.append(name)
+        return made[0]
+
+    yield named
+    for name in made:
+        server.drop_database(name)
+
+
+@pytest.fixture
+def busy_url(server: TestServer, busy_template: Callable[[], str]) -> Iterator[str]:
+    """A copy for this test alone."""
+    name = server.create_database("test", template=busy_template())
+    yield server.url(name)
+    server.drop_database(name)

@@ -68,7 +68,7 @@ PARTS: dict[str, Part] = {
     "drivers": Part(
         ("tests/pipeline", "--ignore=tests/pipeline/cluster", "-m", "soak"), workers="2"
     ),
-    "demo": Part(("tests/integration", "-m", "soak")),
+    "demo": Part(("tests/integration", "-m", "soak"), workers="2"),
 } | {
     name: Part(("tests/integration", "tests/sql"), {"MILEPOST_TEST_POSTGRES": version}, "auto")
     for name, version in OTHER_VERSIONS.items()

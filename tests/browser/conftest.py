@@ -1,5 +1,5 @@
-"""One Chromium for each file of tests, and for each test a page that reports what its
-console says."""
+"""One Chromium with one window for each file of tests, and for each test a page that reports what
+its console says."""
 
 from __future__ import annotations
 
@@ -9,12 +9,20 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Page,
+    ViewportSize,
+    expect,
+    sync_playwright,
+)
 
 from milepost import Milepost
 from milepost.sql import LogOrder
 from milepost.ui import Dashboard, dashboard
 from milepost.ui.observed import pace
+from tests.operated import busy_template, busy_url  # noqa: F401 - fixtures
 from tests.serving import served
 
 ARGUMENTS = [
@@ -82,12 +90,29 @@ def serve(mp: Milepost) -> Iterator[Callable[..., str]]:
         yield start
 
 
-@pytest.fixture
-def context(browser: Browser) -> Iterator[BrowserContext]:
-    made = browser.new_context(viewport={"width": 1280, "height": 800})
+@pytest.fixture(scope="module")
+def screen() -> ViewportSize:
+    return {"width": 1280, "height": 800}
+
+
+@pytest.fixture(scope="module")
+def window(browser: Browser, screen: ViewportSize) -> Iterator[BrowserContext]:
+    """For the tests of a file: with one for each, Chromium would start processes each time."""
+    made = browser.new_context(viewport=screen)
     made.set_default_timeout(15_000)
     yield made
     made.close()
+
+
+@pytest.fixture
+def context(window: BrowserContext) -> Iterator[BrowserContext]:
+    """Nothing of the test before is left in it: every dashboard has a port of its own, so only
+    cookies could be shared."""
+    yield window
+    for page in window.pages:
+        page.close()
+    window.set_offline(False)
+    window.clear_cookies()
 
 
 @pytest.fixture

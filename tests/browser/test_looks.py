@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, ViewportSize, expect
 
 from milepost import Job, Message, Milepost
 from milepost.checkpoints import CheckpointKey
@@ -22,7 +22,8 @@ PATHS = (
     "/dead-letters/1?payload=1", "/pipelines", "/pipelines/revenue", "/queue", "/queue/emails",
     "/jobs", "/jobs/1", "/schedules", "/audit",
 )  # fmt: skip
-SCHEMES = ("light", "dark")
+Scheme: TypeAlias = Literal["light", "dark"]
+SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 LONG = "a-name-that-is-much-longer-than-a-small-screen-is-wide.and-has-no-spaces.at-all"
 # What a screen reader or a keyboard needs, found in the page itself. Returns sentences.
 CHECK = """() => {
@@ -120,12 +121,17 @@ def busy(mp: Milepost, conn: Connection) -> Milepost:
     return mp
 
 
-@pytest.fixture(params=SCHEMES)
-def context(browser: Browser, request: pytest.FixtureRequest) -> Iterator[BrowserContext]:
-    made = browser.new_context(color_scheme=request.param, viewport={"width": 380, "height": 800})
-    made.set_default_timeout(15_000)
-    yield made
-    made.close()
+@pytest.fixture(scope="module")
+def screen() -> ViewportSize:
+    return {"width": 380, "height": 800}
+
+
+def in_both_schemes(page: Page) -> Iterator[Scheme]:
+    """As if the user changed it while the page is open. No page is made for one of them: the style
+    asks for it."""
+    for scheme in SCHEMES:
+        page.emulate_media(color_scheme=scheme)
+        yield scheme
 
 
 def test_every_page_is_accessible_and_fits_into_a_small_screen(
@@ -136,17 +142,24 @@ def test_every_page_is_accessible_and_fits_into_a_small_screen(
         page = shown.open(path)
         shown.follow()
         page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
-        width = page.evaluate("document.documentElement.scrollWidth")
-        wide = [f"{width} px wide"] if width > 380 else []
-        found[path] = [*wide, *page.evaluate(CHECK)]
-    assert {path: faults for path, faults in found.items() if faults} == {}
+        for scheme in in_both_schemes(page):
+            width = page.evaluate("document.documentElement.scrollWidth")
+            wide = [f"{width} px wide"] if width > 380 else []
+            found[path, scheme] = [*wide, *page.evaluate(CHECK)]
+    assert {place: faults for place, faults in found.items() if faults} == {}
 
 
-def test_the_dark_is_dark(shown: Shown, context: BrowserContext) -> None:
+def test_the_dark_is_dark(shown: Shown) -> None:
     page = shown.open("/")
-    is_dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
+    for scheme in in_both_schemes(page):
+        assert is_dark(page) is (scheme == "dark")
+        page.reload()
+        assert is_dark(page) is (scheme == "dark")
+
+
+def is_dark(page: Page) -> bool:
     red = page.evaluate("Number(getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0])")
-    assert (red < 60) is is_dark
+    return int(red) < 60
 
 
 def test_everything_is_reached_by_the_keyboard_and_shows_that_it_is(
@@ -155,9 +168,10 @@ def test_everything_is_reached_by_the_keyboard_and_shows_that_it_is(
     page = shown.open("/log")
     shown.follow()
     wanted = page.locator(REACHABLE).count()
-    reached = set(focused(page, wanted + 20))
-    assert len([each for each in reached if each[0] in ("A", "BUTTON", "INPUT")]) >= wanted
-    assert all(outline != "none" for _, _, outline in reached)
+    for _ in in_both_schemes(page):
+        reached = set(focused(page, wanted + 20))
+        assert len([each for each in reached if each[0] in ("A", "BUTTON", "INPUT")]) >= wanted
+        assert all(outline != "none" for _, _, outline in reached)
 
 
 def focused(page: Page, times: int) -> Iterator[tuple[str, str, str]]:
@@ -193,7 +207,8 @@ def test_a_wrong_token_is_refused_and_the_right_one_lets_in(
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_role("alert")).to_have_text("This is not the token.")
     page.wait_for_load_state()  # with its style
-    assert page.evaluate(CHECK) == []
+    for scheme in in_both_schemes(page):
+        assert (scheme, page.evaluate(CHECK)) == (scheme, [])
     page.get_by_label("Token").fill(token)
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_have_text("Log")

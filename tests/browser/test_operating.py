@@ -16,9 +16,14 @@ from tests import operated
 from tests.browser.conftest import Shown
 
 
+@pytest.fixture
+def url(busy_url: str) -> str:
+    return busy_url
+
+
 @pytest.fixture(autouse=True)
-def _busy(mp: Milepost, conn: Connection) -> None:
-    operated.busy(mp, conn)
+def _scheduled(mp: Milepost, conn: Connection) -> None:
+    operated.schedules(mp, conn)
 
 
 def row(page: Page, text: str) -> Locator:

@@ -22,9 +22,14 @@ from tests.serving import served
 from tests.waiting import wait_until
 
 
+@pytest.fixture
+def url(busy_url: str) -> str:
+    return busy_url
+
+
 @pytest.fixture(autouse=True)
-def _busy(mp: Milepost, conn: Connection) -> None:
-    operated.busy(mp, conn)
+def _scheduled(mp: Milepost, conn: Connection) -> None:
+    operated.schedules(mp, conn)
 
 
 def test_who_stalls_the_log_is_found_on_the_overview_and_ended_there(

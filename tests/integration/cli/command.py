@@ -13,6 +13,7 @@ import sys
 import termios
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tests import zygote
@@ -67,13 +68,9 @@ class Cli:
         ours, its = pty.openpty()
         fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         os.write(ours, answer.encode())
-        process = subprocess.Popen(
-            [sys.executable, "-W", "error", "-m", "milepost.cli", *arguments],
-            env=self._environment() | {"TERM": "xterm"},
-            stdin=its,
-            stdout=its,
-            stderr=its,
-        )
+        environment = self._environment() | {"TERM": "xterm"}
+        command = ["milepost", *arguments]
+        process = zygote.start_at(zygote.zygote(), command, environment, [its] * 3, Path.cwd())
         os.close(its)
         shown = b""
         with suppress(OSError):  # which is how Linux says that the other end is closed
@@ -81,7 +78,9 @@ class Cli:
                 shown += chunk
         os.close(ours)
         text = _STYLES.sub("", shown.decode().replace("\r\n", "\n"))
-        return Result(process.wait(timeout=60), text, "")
+        code = process.wait(timeout=60)
+        process.close()
+        return Result(code, text, "")
 
     def start_in_background(self, *arguments: str) -> subprocess.Popen[str]:
         """As a script starts what it does not wait for: with SIGINT ignored."""

@@ -1,23 +1,35 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 
 from milepost import Milepost, db
+from milepost.embedded import EmbeddedServer
 from milepost.sql import LogOrder
 from milepost_demo.balances import SEGMENTS
 from milepost_demo.command import DemoTimedOut, deadline
 from milepost_demo.place import SCHEMA
 from tests.integration.cli.command import Cli
+from tests.server import TestServer
 from tests.soak import Figures
 
 
-def test_the_demo_proves_that_nothing_is_lost(empty_database: str, order: LogOrder) -> None:
-    cli = Cli(empty_database)
+@pytest.fixture(scope="module")
+def database(server: TestServer) -> Iterator[str]:
+    """One for both orders: a demo starts over where another has been, in whichever order."""
+    name = server.create_database("empty")
+    yield server.url(name)
+    server.drop_database(name)
+
+
+def test_the_demo_proves_that_nothing_is_lost(database: str, order: LogOrder) -> None:
+    cli = Cli(database)
     result = cli.run(
-        "demo", "--seconds", "3", "--writers", "4", "--order", order, "--no-spark", "--json"
+        "demo", "--seconds", "2", "--writers", "4", "--order", order, "--no-spark", "--json"
     )
     assert result.code == 0, result
     outcome = result.document()
@@ -26,9 +38,9 @@ def test_the_demo_proves_that_nothing_is_lost(empty_database: str, order: LogOrd
     assert outcome["written"]["rolled_back"] > 0
     # The contrast is real: what is read to the horizon would have been lost without it.
     assert naive["lost"] > 0
-    assert len(list(Milepost(empty_database, schema=SCHEMA).read())) == reader["committed"]
+    assert len(list(Milepost(database, schema=SCHEMA).read())) == reader["committed"]
     assert outcome["balances"]["wrong"] == 0
-    with db.connect(empty_database) as conn:
+    with db.connect(database) as conn:
         found = conn.execute(f"select count(*) from {SCHEMA}.segments").fetchone()  # noqa: S608
     assert found == (SEGMENTS,)
 
@@ -55,27 +67,36 @@ def test_the_pipelines_of_the_demo_survive_what_it_does_to_them(
     assert sums.pop() > 0
 
 
-def test_the_demo_shows_a_table_of_80_columns_and_begins_anew(empty_database: str) -> None:
-    cli = Cli(empty_database)
-    for _ in range(2):
-        result = cli.run("demo", "--seconds", "0.5", "--writers", "2", "--no-spark")
-        assert result.code == 0, result
+def test_the_demo_starts_over_and_serves_the_dashboard_while_it_runs(directory: Path) -> None:
+    """On an embedded server, which a demo stops if it has started it."""
+    arguments = (
+        "demo",
+        "--seconds",
+        "0.5",
+        "--writers",
+        "2",
+        "--no-spark",
+        "--directory",
+        str(directory),
+    )
+    result = Cli("").run(*arguments)
+    assert result.code == 0, result
     assert "ok: nothing was lost, doubled or out of order" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
-
-
-def test_the_dashboard_is_served_while_the_demo_runs(empty_database: str) -> None:
-    with Cli(empty_database).start(
-        "demo", "--seconds", "3", "--writers", "2", "--no-spark", "--ui"
-    ) as demo:
+    assert not EmbeddedServer(directory).is_running()
+    EmbeddedServer(directory).start()
+    with Cli("").start(*arguments, "--seconds", "3", "--ui") as demo:
         assert demo.stderr is not None
         url = next(found[0] for line in demo.stderr if (found := re.search(r"http://127\S+", line)))
         with urlopen(url) as answer:  # noqa: S310 - our own address
             page = answer.read().decode()
         assert "Overview · Milepost" in page
-        rest = demo.stderr.read()
-    assert demo.wait(60) == 0
+        shown, rest = demo.communicate(timeout=120)
+    assert demo.returncode == 0
     assert f"milepost ui --schema {SCHEMA}" in rest
+    assert "ok: nothing was lost, doubled or out of order" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    assert EmbeddedServer(directory).is_running()
 
 
 def test_two_demos_in_one_database_do_not_meet(empty_database: str) -> None:

@@ -26,22 +26,3 @@ def test_the_embedded_server_is_started_found_and_stopped(directory: Path) -> No
     assert (stopped.code, stopped.stderr) == (0, "stopped\n")
     assert not EmbeddedServer(directory).is_running()
     assert NO_URL.run("embedded", "stop", *option).code == 0
-
-
-def test_the_demo_stops_the_server_that_it_started(directory: Path) -> None:
-    arguments = (
-        "demo",
-        "--seconds",
-        "0.5",
-        "--writers",
-        "2",
-        "--no-spark",
-        "--directory",
-        str(directory),
-    )
-    result = NO_URL.run(*arguments)
-    assert result.code == 0, result
-    assert not EmbeddedServer(directory).is_running()
-    EmbeddedServer(directory).start()
-    assert NO_URL.run(*arguments).code == 0
-    assert EmbeddedServer(directory).is_running()

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import IO, Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from tests import zygote
 from tests.integration.cli.command import Cli
 from tests.waiting import wait_until
 
@@ -42,10 +45,10 @@ def ask(url: str, method: str = "GET") -> Answer:
 class Probed:
     """Its lines are read while it runs."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: subprocess.Popen[str] | zygote.Process, said: IO[str]) -> None:
         self.process = process
         self.lines: list[str] = []
-        Thread(target=self._read, daemon=True).start()
+        Thread(target=self._read, args=(said,), daemon=True).start()
         wait_until(self._served)
 
     @property
@@ -62,9 +65,9 @@ class Probed:
     def is_ready(self) -> bool:
         return self.readyz().code == 200
 
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        self.lines.extend(iter(self.process.stderr.readline, ""))
+    def _read(self, said: IO[str]) -> None:
+        with said:
+            self.lines.extend(iter(said.readline, ""))
 
     def _served(self) -> bool:
         assert self.process.poll() is None, self.lines
@@ -73,11 +76,29 @@ class Probed:
 
 @contextmanager
 def running(url: str, *options: str, only: str = "slow") -> Iterator[Probed]:
-    process = Cli(url).start(
-        "run", APPLICATION, "--only", only, "--health", "127.0.0.1:0", *options
-    )
-    with process:
+    """Forked from the zygote: to import Milepost would take longer than most of these tests."""
+    reading, writing = os.pipe()
+    command, environment = ["milepost", *_arguments(only, options)], Cli(url)._environment()
+    with Path(os.devnull).open("r+") as nothing:
+        streams = [nothing.fileno(), nothing.fileno(), writing]
+        process = zygote.start_at(zygote.zygote(), command, environment, streams, Path.cwd())
+    os.close(writing)
+    try:
+        yield Probed(process, os.fdopen(reading))
+    finally:
+        process.end()
+
+
+@contextmanager
+def running_for_real(url: str, *options: str, only: str = "slow") -> Iterator[Probed]:
+    """As a terminal starts it."""
+    with Cli(url).start(*_arguments(only, options)) as process:
+        assert process.stderr is not None
         try:
-            yield Probed(process)
+            yield Probed(process, process.stderr)
         finally:
             process.kill()
+
+
+def _arguments(only: str, options: tuple[str, ...]) -> list[str]:
+    return ["run", APPLICATION, "--only", only, "--health", "127.0.0.1:0", *options]

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import signal
 import socket
+from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 
 import pytest
 
 from milepost import Job, Message, Milepost, ProbeLimits, TakenJob, put
 from milepost.db import Connection
+from milepost.embedded import EmbeddedServer
 from milepost.errors import BudgetTooSmall, CannotListen
 from milepost.sql import LogOrder
+from tests import waiting
 from tests.crashing import migrated_database
 from tests.integration.cli.command import Cli
 from tests.integration.observe.gate import GATE, SECRET
-from tests.integration.observe.probing import APPLICATION, ask, running
+from tests.integration.observe.probing import APPLICATION, ask, running, running_for_real
 from tests.roles import roles_in
 from tests.server import postgres
-from tests.waiting import wait_until
 
 REQUESTS = 50
+# Each look is work for both, and some of what is waited for takes seconds.
+wait_until = partial(waiting.wait_until, look_seconds=0.05)
 
 
 @pytest.fixture
@@ -45,7 +50,7 @@ def test_it_is_ready_when_it_has_caught_up_and_ends_by_ctrl_c(
     url: str, mp: Milepost, conn: Connection
 ) -> None:
     mp.append(conn, Message("T", {}, topic="slow"))
-    with running(url) as run:
+    with running_for_real(url) as run:
         wait_until(run.is_ready)
         assert run.readyz().body == {"ok": True, "failing": []}
         assert run.livez().body == {"ok": True, "failing": []}
@@ -119,36 +124,43 @@ def test_a_standby_is_ready_however_far_the_other_one_is_behind(
             wait_until(first.is_ready)
 
 
-def test_a_server_that_is_stopped_is_said_quickly_and_waited_for() -> None:
-    with postgres() as server:
-        url = migrated_database(server)
-        with running(url) as run:
-            wait_until(run.is_ready)
-            server.stop()
-            wait_until(lambda: run.readyz().why("database"))
-            assert run.livez().code == 200
-            server.start()
-            wait_until(run.is_ready)
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[EmbeddedServer]:
+    """One that can be stopped, and is started by whoever makes a database in it."""
+    with postgres() as made:
+        yield made
 
 
-def test_a_worker_that_waits_for_the_server_is_alive() -> None:
+def test_a_server_that_is_stopped_is_said_quickly_and_waited_for(
+    own_server: EmbeddedServer,
+) -> None:
+    url = migrated_database(own_server)
+    with running(url) as run:
+        wait_until(run.is_ready)
+        own_server.stop()
+        wait_until(lambda: run.readyz().why("database"))
+        assert run.livez().code == 200
+        own_server.start()
+        wait_until(run.is_ready)
+
+
+def test_a_worker_that_waits_for_the_server_is_alive(own_server: EmbeddedServer) -> None:
     """Its heartbeats, which cannot extend the lock of its job, look again and again."""
-    with postgres() as server:
-        url = migrated_database(server)
-        with Milepost(url).connect() as conn:
-            put(conn, Job("chores", 1))
-        with running(url, "--live-seconds", "2", only="chores") as run:
-            wait_until(run.is_ready)
-            wait_until(lambda: has_begun(url))
-            server.stop()
-            said = set[str]()
+    url = migrated_database(own_server)
+    with Milepost(url).connect() as conn:
+        put(conn, Job("chores", 1))
+    with running(url, "--live-seconds", "2", only="chores") as run:
+        wait_until(run.is_ready)
+        wait_until(lambda: has_begun(url))
+        own_server.stop()
+        said = set[str]()
 
-            def is_tried_often() -> bool:
-                said.add(str(run.livez().body["failing"]))
-                return any("try=8 lost the server" in line for line in run.lines)
+        def is_tried_often() -> bool:
+            said.add(str(run.livez().body["failing"]))
+            return any("try=8 lost the server" in line for line in run.lines)
 
-            wait_until(is_tried_often)
-            assert said == {"[]"}
+        wait_until(is_tried_often)
+        assert said == {"[]"}
 
 
 def has_begun(url: str) -> bool:

@@ -11,6 +11,7 @@ from milepost.sql import LogOrder
 from milepost.ui import dashboard
 from milepost.ui.observed import pace
 from tests.integration.ui.operating import Operator
+from tests.operated import busy_template, busy_url  # noqa: F401 - fixtures
 
 
 @pytest.fixture(autouse=True)

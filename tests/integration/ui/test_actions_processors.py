@@ -9,13 +9,12 @@ from milepost.db import Connection
 from milepost.processors.admin import list_processors
 from milepost.processors.set_aside.dead_letters import list_dead_letters
 from milepost.records import Position
-from tests import operated
 from tests.integration.ui.operating import Operator
 
 
-@pytest.fixture(autouse=True)
-def _messages(mp: Milepost, conn: Connection) -> None:
-    operated.messages(mp, conn)
+@pytest.fixture
+def url(busy_url: str) -> str:
+    return busy_url
 
 
 def position(operator: Operator, name: str) -> object:
