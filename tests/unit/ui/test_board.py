@@ -35,7 +35,9 @@ class Bench:
     @contextmanager
     def open(self) -> Iterator[Any]:
         self.opened.append(FakeConnection())
-        yield self.opened[-1]
+        made = self.opened[-1]
+        yield made
+        made.closed = True
 
     def rest(self, seconds: float) -> None:
         self.now += seconds
@@ -124,3 +126,10 @@ def test_who_is_in_no_hurry_leaves_room_for_pages(bench: Bench) -> None:
     assert (bench.now, bench.pace.has_room) == (100.0, False)
     bench.pace.take_turn(is_patient=True)
     assert bench.now == pytest.approx(101.0)
+
+
+def test_what_reads_after_the_end_leaves_no_connection_open(board: Board, bench: Bench) -> None:
+    board.look("a", bench.read)
+    board.close()
+    assert board.look("b", bench.read) == 2
+    assert [conn.closed for conn in bench.opened] == [True, True]

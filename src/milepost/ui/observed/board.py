@@ -55,6 +55,7 @@ class Board:
     _line: Lock = field(default_factory=Lock, init=False)  # one thread uses the connection
     _stack: ExitStack = field(default_factory=ExitStack, init=False)
     _conn: Connection | None = field(default=None, init=False)
+    _is_closed: bool = field(default=False, init=False)
 
     def look(
         self,
@@ -80,7 +81,9 @@ class Board:
             self._answers.clear()
 
     def close(self) -> None:
+        """A page that is still being rendered may read after this: it leaves no connection open."""
         with self._line:
+            self._is_closed = True
             self._disconnect()
 
     def _answer(self, key: object) -> _Answer:
@@ -105,6 +108,9 @@ class Board:
                 if self._conn is None or self._conn.broken or self._conn.closed:
                     self._disconnect()
                 raise
+            finally:
+                if self._is_closed:
+                    self._disconnect()
 
     def _connected(self) -> Connection:
         """A connection that the server has closed meanwhile is found out by the read: it fails, and
