@@ -43,7 +43,7 @@ WITHOUT_SESSION = (
     f"{SPARK}/source/test_secrets.py",
     f"{SPARK}/test_java_runtime.py",
 )
-WORKERS_BEYOND_CORES = 1  # for the time in which a test only waits
+WORKERS_BEYOND_CORES = 2  # for the time in which a test only waits
 
 
 class Shares(LoadScopeScheduling):  # type: ignore[misc]  # xdist comes without types

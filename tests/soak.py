@@ -59,7 +59,11 @@ PARTS: dict[str, Part] = {
     ),
     "spark_writer": Part(("tests/chaos/spark_writer",)),
     "models": Part(
-        ("tests/integration/queue/test_model.py", "tests/integration/log/test_interleavings.py"),
+        (
+            "tests/integration/queue/test_model.py",
+            "tests/integration/log/test_interleavings.py",
+            "tests/integration/log/history/test_model.py",
+        ),
         {"MILEPOST_MODEL_EXAMPLES": "1000"},
     ),
     "plans": Part(("tests/sql",), {"MILEPOST_PLAN_ROWS": "1000000"}),

@@ -51,6 +51,7 @@ def plan(frame: DataFrame) -> str:
     return str(frame._jdf.queryExecution().toString())
 
 
+@pytest.mark.soak  # a store, and Spark with its library
 def test_the_same_rows_through_python(
     spark: SparkSession, mp: Milepost, url: str, addresses: tuple[str, str]
 ) -> None:

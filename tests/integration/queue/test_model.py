@@ -12,9 +12,9 @@ from tests.integration.queue.sabotage import take_out
 from tests.models import look_for_a_fault, run_model
 
 POLICIES = ("change_policy", "change_family", "unset_policy")
-EXAMPLES = 80  # 77 find every fault below that 100 find with all steps
+EXAMPLES = 100
 ROUNDS = 50
-ROUND = 12  # finds the faults below in half the examples that shorter rounds need
+ROUND = 12  # with these seeds, 76 examples find what 148 find in rounds of 6
 
 
 def machine_of(conn: Connection, left_out: Sequence[str] = ()) -> type[Queue]:

@@ -40,6 +40,7 @@ def note(seen: dict[str, int], name: str, messages: list[RecordedMessage], tx: C
     seen[name] = seen.get(name, 0) + len(messages)
 
 
+@pytest.mark.soak  # watches for seconds what happens while nothing happens
 @pytest.mark.timeout(300)
 def test_two_hundred_idle_processors(mp: Milepost, conn: Connection) -> None:
     seen: dict[str, int] = {}

@@ -23,7 +23,7 @@ from tests.serving import served
 from tests.waiting import wait_until
 
 VIEWS = ("/", "/log", "/processors/cut", "/pipelines/revenue", "/queue", "/dead-letters", "/jobs")
-WATCHED_SECONDS = 2.0
+WATCHED_SECONDS = 4.0
 # A little less than a second: between its turn and its start, a thread may be interrupted.
 WINDOW_SECONDS = 0.9
 

@@ -161,11 +161,11 @@ def test_large_messages_make_files_of_fewer(
     positions = [
         position
         for n in range(30)
-        for position in mp.append(conn, Message("Large", {"n": n, "padding": "x" * 500_000}))
+        for position in mp.append(conn, Message("Large", {"n": n, "padding": "x" * 100_000}))
     ]
     before = [message.data for message in mp.read()]
     set_policy(conn, Policy(archive=str(tmp_path), archive_after=timedelta(0)))
-    size = FileSize(file_messages=20, file_bytes=6_000_000)
+    size = FileSize(file_messages=20, file_bytes=1_200_000)
     mp.archiver(size, SparkSettings()).run("caught_up")
     archive = Archive.at(conn, url, tmp_path)
     found = archive.files()

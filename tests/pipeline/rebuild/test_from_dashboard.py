@@ -32,6 +32,7 @@ def operator(
         yield Operator(made, conn)
 
 
+@pytest.mark.soak  # starts a Spark of its own
 def test_a_pipeline_is_rebuilt_from_its_page(
     operator: Operator, mp: Milepost, conn: Connection, in_process: Callable[..., Invoked]
 ) -> None:

@@ -150,6 +150,7 @@ def test_append_targets_are_rebuilt_too_and_progress_is_told(
     assert any(0 < p.done < p.total for p in told)
 
 
+@pytest.mark.soak  # three streams with state
 @append_order
 def test_a_stateful_pipeline_is_rebuilt_by_its_own_stream(
     mp: Milepost, spark: SparkSession

@@ -163,6 +163,7 @@ class FirstAndCount(StatefulProcessor):
         pass
 
 
+@pytest.mark.soak  # a Python process for each batch and partition
 @pytest.mark.usefixtures("rocksdb")
 def test_transform_with_state(mp: Milepost, spark: SparkSession) -> None:
     @mp.pipeline(

@@ -61,6 +61,7 @@ def reader(empty_database: str, tmp_path: Path) -> Reader:
     return Reader(tmp_path, empty_database)
 
 
+@pytest.mark.soak  # a project with processes of its own
 def test_the_quickstart(reader: Reader) -> None:
     for language, text in BLOCK.findall(DOCUMENT.read_text()):
         reader.follow(language, text)
