@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
@@ -154,6 +155,24 @@ def test_a_page_that_is_damaged_is_noticed_by_both_readers(
 
 
 @append_order
+def test_the_python_process_of_a_file_is_used_for_the_next_one(
+    spark: SparkSession, url: str, conn: Connection, tmp_path: Path
+) -> None:
+    seen = tmp_path / "seen"
+
+    def note_the_process() -> Iterator[pa.RecordBatch]:
+        with seen.open("a") as file:
+            file.write(f"{os.getpid()}\n")
+        yield from ()
+
+    files = files_of(spark, url, conn, tmp_path)
+    for _ in range(3):
+        files._frame(note_the_process).collect()
+    pids = seen.read_text().split()
+    assert (len(pids), len(set(pids))) == (3, 1)
+
+
+@append_order
 def test_large_messages_make_files_of_fewer(
     spark: SparkSession, mp: Milepost, url: str, conn: Connection, tmp_path: Path
 ) -> None:
@@ -161,11 +180,11 @@ def test_large_messages_make_files_of_fewer(
     positions = [
         position
         for n in range(30)
-        for position in mp.append(conn, Message("Large", {"n": n, "padding": "x" * 100_000}))
+        for position in mp.append(conn, Message("Large", {"n": n, "padding": "x" * 500_000}))
     ]
     before = [message.data for message in mp.read()]
     set_policy(conn, Policy(archive=str(tmp_path), archive_after=timedelta(0)))
-    size = FileSize(file_messages=20, file_bytes=1_200_000)
+    size = FileSize(file_messages=20, file_bytes=6_000_000)
     mp.archiver(size, SparkSettings()).run("caught_up")
     archive = Archive.at(conn, url, tmp_path)
     found = archive.files()

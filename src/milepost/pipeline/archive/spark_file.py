@@ -147,10 +147,12 @@ class SparkFiles:
     def _frame(self, rows: Rows) -> DataFrame:
         """One task, so that the rows are in order, in one file."""
 
-        def read(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def read(one: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             """A closure, because Spark pickles it as a whole: the URL in it is bytes that no plan
-            shows."""
-            yield from rows()
+            shows. Its input is read to the end: else Spark would end this Python process, and the
+            next file would wait for another one and its imports."""
+            for _ in one:
+                yield from rows()
 
         return self._own.range(0, 1, 1, 1).mapInArrow(read, _SPARK_SCHEMA)
 
