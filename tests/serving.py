@@ -17,7 +17,10 @@ from tests.waiting import wait_until
 @contextmanager
 def served(dashboard: Dashboard, app: ASGIApp | None = None) -> Iterator[str]:
     """The URL. `app`: another application, in which the dashboard is mounted."""
-    config = uvicorn.Config(app or dashboard, log_level="warning", lifespan="off")
+    # As `milepost ui` does: a browser may keep a connection on which it asks for nothing.
+    config = uvicorn.Config(
+        app or dashboard, log_level="warning", lifespan="off", timeout_graceful_shutdown=5
+    )
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = Thread(target=server.run, kwargs={"sockets": [listening]}, name="uvicorn")

@@ -35,6 +35,7 @@ SETTINGS = {
 SHM = Path("/dev/shm")  # noqa: S108 - directories with random names of our own
 MEMORY_BYTES = 4 * 2**30
 BUSY_SECONDS = 30.0
+LEAVING_SECONDS = 1.0
 
 
 @dataclass
@@ -58,22 +59,30 @@ class Databases:
 
     def drop_database(self, name: str) -> None:
         """Its sessions are ended first: the server would look for them every 100 ms only, and most
-        of them are about to end."""
-        self.end_sessions(name)
+        of them are about to end. One that comes back meanwhile is ended by the server."""
+        self._end_sessions(name)
+        self._is_left(name, LEAVING_SECONDS)
         self._execute("testing_drop_database", database=name)
 
     def end_sessions(self, name: str) -> None:
         """Nobody is connected to it afterwards: it can be copied."""
-        self._admin().execute(sql.query("testing_end_sessions"), {"database": name})
+        self._end_sessions(name)
         self.wait_for_no_session(name)
 
     def wait_for_no_session(self, name: str) -> None:
         """The sessions of a process that was killed end a moment after it."""
-        conn, query = self._admin(), sql.query("testing_sessions")
-        if not holds_within(
-            lambda: conn.execute(query, {"database": name}).fetchone() == (0,), BUSY_SECONDS
-        ):
+        if not self._is_left(name, BUSY_SECONDS):
             raise DatabaseBusy(name, BUSY_SECONDS)
+
+    def _end_sessions(self, name: str) -> None:
+        self._admin().execute(sql.query("testing_end_sessions"), {"database": name})
+
+    def _is_left(self, name: str, seconds: float) -> bool:
+        """Whether all its sessions end within that time."""
+        conn, query = self._admin(), sql.query("testing_sessions")
+        return holds_within(
+            lambda: conn.execute(query, {"database": name}).fetchone() == (0,), seconds
+        )
 
     def close(self) -> None:
         if self._conn is not None:
