@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 
+import pyarrow as pa
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
@@ -67,3 +70,16 @@ def test_a_source_is_registered_without_changing_what_others_iterate_over(
     register_source(spark, Fresh)
     assert seen == [(False, len(before))]
     assert spark.sparkContext.environment is before
+
+
+def test_the_pythons_of_spark_import_the_installed_pyspark(spark: SparkSession) -> None:
+    """From an archive, each of them would compile it anew."""
+
+    def place(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyspark
+
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"place": [pyspark.__file__]})
+
+    (row,) = spark.range(1, numPartitions=1).mapInArrow(place, "place string").collect()
+    assert row.place == pyspark.__file__

@@ -47,12 +47,12 @@ def java_home(environ: Mapping[str, str], cache: Path | None = None) -> Path:
     bundled = _bundled()
     if bundled is None:
         raise JavaNotFound(OLDEST, too_old)
-    return _launcher_home(bundled, cache or _cache(environ), wheel_version(_PACKAGE))
+    return _launcher_home(bundled, cache or cache_of(environ), wheel_version(_PACKAGE))
 
 
 def quiet_home(home: Path, environ: Mapping[str, str], cache: Path | None = None) -> Path:
     """A JAVA_HOME with which the same Java starts without a warning."""
-    cache = cache or _cache(environ)
+    cache = cache or cache_of(environ)
     if home.parent == cache:
         return home
     program = home / "bin" / "java"
@@ -87,7 +87,8 @@ def _bundled() -> Path | None:
     return program if program.exists() else None
 
 
-def _cache(environ: Mapping[str, str]) -> Path:
+def cache_of(environ: Mapping[str, str]) -> Path:
+    """Where what is made for this machine is kept."""
     home = environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home, "milepost")
 

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from milepost.embedded.java import java_home, quiet_home
 from milepost.pipeline.data_source import MilepostSource
 from milepost.pipeline.spark.connect import REMOTE
+from milepost.pipeline.spark.home import without_archive
 from milepost.pipeline.spark.jvm import refuse_ended_driver
 from milepost.pipeline.spark.master import refuse_unreachable
 from milepost.pipeline.spark.settings import JAVA_OPTIONS
@@ -72,7 +73,8 @@ def spark_session(
     chosen = settings(master, config or {}, is_quiet=is_quiet, is_submitted=is_submitted)
     with _starting:
         _prepare_environment(is_quiet=is_quiet)
-        spark = SparkSession.builder.appName(app_name).config(map={**chosen}).getOrCreate()
+        with without_archive(chosen.get("spark.master", ""), os.environ, sys.executable):
+            spark = SparkSession.builder.appName(app_name).config(map={**chosen}).getOrCreate()
         if is_quiet:
             _silence_python(spark)
         if spark not in _registered:  # while no other pipeline uses it

@@ -23,9 +23,11 @@ from tests.integration.archive.archiving import (
     left,
     running,
 )
+from tests.waiting import wait_until
 
 WRITERS = 4
 MESSAGES = 1500
+FILES = 4  # that two archivers write before others take over
 SMALL = FileSize(file_messages=40, least_messages=5)
 
 
@@ -48,10 +50,17 @@ def write(mp: Milepost, number: int, stop: Event) -> None:
 
 
 def archive(mp: Milepost, stop: Event) -> None:
-    """Two at a time: the second stands by, and takes over when the first is stopped."""
-    while not stop.is_set():
-        with running(archiver_of(mp, SMALL)), running(archiver_of(mp, SMALL)):
-            stop.wait(0.5)
+    """Two at a time: the second stands by, and takes over when the first is stopped. They go when
+    they have written some files, however long that takes them."""
+    with mp.connect() as conn:
+        while not stop.is_set():
+            wanted = len(files(conn)) + FILES
+            with running(archiver_of(mp, SMALL)), running(archiver_of(mp, SMALL)):
+                wait_until(partial(has_files, conn, wanted, stop))
+
+
+def has_files(conn: Connection, wanted: int, stop: Event) -> bool:
+    return stop.is_set() or len(files(conn)) >= wanted
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import pytest
 from milepost import Job, Message, Milepost, TakenJob, Yield
 from milepost.db import AsyncConnection, Connection, one
 from milepost.errors import BudgetTooSmall
-from milepost.queue import Taker
+from milepost.queue import Taker, pause_channel
 from tests.connections import watching
 from tests.integration.queue.worker.working import (
     PATIENCE_SECONDS,
@@ -117,6 +117,8 @@ def test_no_job_is_taken_that_would_wait_for_a_connection(url: str, conn: Connec
         assert begun.wait(PATIENCE_SECONDS)
         worker.stop.set()
         assert sorted(statuses(conn)) == [("ready", 0, 0)] * 2 + [("running", 1, 0)]
+        # The worker's thread may notice the free connection before it notices the stop.
+        pause_channel(conn, "emails")
         is_free.set()
         worker.ends()
     assert [(status, failures) for status, _, failures in statuses(conn)] == [("ready", 0)] * 2
