@@ -11,8 +11,9 @@ import sys
 import tarfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -221,36 +222,39 @@ def test_a_pipeline_is_replaced_while_messages_are_written(
     check_for_trouble([program for program in fleet.programs if program is not old])
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "take(n)",  # of no channel: whom it calls in turn is planned later
-        "take_from(array['emails'], n)",
-        "heartbeat(array[n], array[1], interval '1 minute')",
-        "give_back(array[n], array[1])",
-    ],
+PLANNED = (
+    "take(n)",  # of no channel: whom it calls in turn is planned later
+    "take_from(array['emails'], n)",
+    "heartbeat(array[n], array[1], interval '1 minute')",
+    "give_back(array[n], array[1])",
 )
-def test_a_call_that_was_planned_before_the_upgrade_still_finds_its_function(
-    call: str, empty_database: str, old_source: Path, tmp_path: Path
+
+
+def test_calls_that_were_planned_before_the_upgrade_still_find_their_functions(
+    empty_database: str, old_source: Path, tmp_path: Path
 ) -> None:
     """A worker's statement knows its functions from the moment in which it was planned."""
+    waited = "(select 1 as n from pg_advisory_lock_shared(1) offset 0)"
     with (
         fleet_of(empty_database, tmp_path, old_source) as fleet,
         db.connect(empty_database) as keeper,
-        db.connect(empty_database) as worker,
-        ThreadPoolExecutor(1) as pool,
+        ExitStack() as workers,
+        ThreadPoolExecutor(len(PLANNED)) as pool,
     ):
         fleet.migrate("old")
         keeper.execute("select pg_advisory_lock(1)")
-        waited = "(select 1 as n from pg_advisory_lock(1) offset 0)"
-        statement = f"select answer.* from {waited} as waited, milepost.{call} as answer"  # noqa: S608
-        answer = pool.submit(lambda: worker.execute(statement.encode()).fetchall())
+        answers = {}
         try:
-            wait_until(lambda: is_waiting_for_lock(keeper, worker))
+            for call in PLANNED:
+                worker = workers.enter_context(db.connect(empty_database))
+                statement = f"select answer.* from {waited} as waited, milepost.{call} as answer"  # noqa: S608
+                answers[call] = pool.submit(worker.execute, statement.encode())
+                wait_until(partial(is_waiting_for_lock, keeper, worker))
             fleet.migrate("new")
         finally:
             keeper.execute("select pg_advisory_unlock(1)")
-        answer.result(PATIENCE_SECONDS)
+        errors = {call: answer.exception(PATIENCE_SECONDS) for call, answer in answers.items()}
+        assert errors == dict.fromkeys(PLANNED)
 
 
 def is_waiting_for_lock(conn: Connection, other: Connection) -> bool:
