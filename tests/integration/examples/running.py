@@ -15,7 +15,8 @@ from typing import IO
 from tests import zygote
 from tests.zygote import ROOT
 
-PATIENCE_SECONDS = 240.0  # on a busy machine, with Spark
+PATIENCE_SECONDS = 240.0  # on a busy machine
+SPARK_SECONDS = 840.0  # where Spark is started again and again
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class Place:
             env=self._environment(),
             stdout=stdout,
             text=True,
+            start_new_session=True,  # so that what it starts can be ended with it
         )
 
     def said(self, command: str) -> str:
@@ -49,7 +51,7 @@ class Place:
     def said_by_spark(self, command: str) -> str:
         """The same of one that starts Spark, which warns."""
         with self.start(command) as process:
-            return output_of(process)
+            return output_of(process, SPARK_SECONDS)
 
     @contextmanager
     def running(self, command: str) -> Iterator[Callable[[], str]]:
@@ -76,12 +78,13 @@ class Place:
         }
 
 
-def output_of(process: subprocess.Popen[str]) -> str:
-    """Of one that is about to end."""
+def output_of(process: subprocess.Popen[str], seconds: float = PATIENCE_SECONDS) -> str:
+    """Of one that is about to end. If it does not, neither would the Spark that it has started,
+    which keeps a port that the next one needs."""
     try:
-        output, _ = process.communicate(timeout=PATIENCE_SECONDS)
+        output, _ = process.communicate(timeout=seconds)
     except BaseException:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)
         raise
     assert process.returncode == 0, process.args
     return output

@@ -9,6 +9,7 @@ from tests.integration.examples.running import Place
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(900)
 def test_every_number_of_the_pipelines_equals_that_of_pandas(place: Place) -> None:
     output = place.said_by_spark("python -m examples.flights --flights 3000")
     assert "every number equals pandas'" in output

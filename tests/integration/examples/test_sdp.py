@@ -9,6 +9,7 @@ from tests.integration.examples.running import Place
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(900)
 def test_large_orders_come_back_to_the_log_once(place: Place) -> None:
     output = place.said_by_spark("python -m examples.sdp")
     large = [
