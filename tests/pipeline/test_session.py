@@ -73,7 +73,7 @@ def test_a_source_is_registered_without_changing_what_others_iterate_over(
 
 
 def test_the_pythons_of_spark_import_the_installed_pyspark(spark: SparkSession) -> None:
-    """From an archive, each of them would compile it anew."""
+    """From an archive, each of them would compile it again."""
 
     def place(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyspark

@@ -2,7 +2,7 @@
 
 Spark puts the archive `python/lib/pyspark.zip` of its home before everything else on the path of
 each Python process that it starts: for its workers, for a source, for each stream. Python compiles
-what it imports from an archive anew in each process. In a home without the archive the processes
+what it imports from an archive again in each process. In a home without the archive the processes
 import the installed package, which is the same version: they start in half the time.
 """
 
