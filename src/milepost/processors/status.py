@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, ClassVar
@@ -28,7 +29,7 @@ class ProcessorStatus(Status):
     report_seconds: float = 5.0
     _handled: int = field(default=0, init=False)  # since the last report
     _lock: Lock = field(default_factory=Lock, init=False)
-    _pruned_at: float = field(default=0.0, init=False)
+    _pruned_at: float = field(default=-math.inf, init=False)
 
     @property
     def name(self) -> str:

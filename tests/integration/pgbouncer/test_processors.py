@@ -167,7 +167,7 @@ def test_at_least_once_one_instance_works_and_the_other_one_takes_over(
 def end_turn(conn: Connection) -> None:
     """As an operator does, or a time limit."""
     ended = conn.execute(
-        "select pg_terminate_backend(pid, 10000) from pg_locks where locktype = 'advisory' "
+        "select pg_terminate_backend(pid, 60000) from pg_locks where locktype = 'advisory' "
         "and objsubid = 2 and database = "
         "(select oid from pg_database where datname = current_database())"
     ).fetchall()

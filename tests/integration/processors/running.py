@@ -14,7 +14,7 @@ from milepost.records import Position, RecordedMessage
 from milepost.runtime import Stop
 from tests.waiting import wait_until
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 
 
 @dataclass(slots=True)

@@ -53,11 +53,13 @@ def test_messages_that_come_while_it_catches_up_are_handled_too(
     mp: Milepost, effects: Effects, put: Put, segments: int | None
 ) -> None:
     late: list[Position] = []
+    lock = threading.Lock()  # two segments may be handled at once, and only one is to append
 
     def handle(messages: list[RecordedMessage], tx: Connection) -> None:
         leave_all(messages, tx)
-        if not late:
-            late.extend(put(15))
+        with lock:
+            if not late:
+                late.extend(put(15))
 
     positions = put(30)
     mp.processor("ending", batch_size=20, segments=segments)(handle).run(until="caught_up")

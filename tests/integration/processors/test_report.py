@@ -133,9 +133,9 @@ def test_an_idle_instance_leaves_the_row_to_one_that_reported_just_now(
     mp: Milepost, conn: Connection, effects: Effects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     processor = mp.processor("telling", poll_seconds=0.01)(leave_all)
-    conn.execute(
-        "insert into milepost.processors (name, version, state, owner) "
-        "values ('telling', 1, 'running', 'another')"
+    conn.execute(  # so that it stays just now, however long this takes
+        "insert into milepost.processors (name, version, state, owner, reported_at) "
+        "values ('telling', 1, 'running', 'another', now() + interval '1 hour')"
     )
     with running(processor) as (instance,):
         wait_until(lambda: sessions.count(conn, "telling") == 1)

@@ -93,7 +93,8 @@ def test_a_processor_goes_on_after_its_server_came_back(
     def keep(messages: list[RecordedMessage], tx: Connection) -> None:
         leave_all(messages, tx)
 
-    with running(keep):
+    with running(keep) as (instance,):
+        wait_until(instance.has_connected)  # a first connection that fails is an error
         with appending(own_url) as appended:
             for _ in range(2):
                 goal = appended[0] + 10

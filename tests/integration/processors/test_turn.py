@@ -212,7 +212,9 @@ def test_a_session_that_is_ended_gives_the_turn_away(url: str, conn: Connection,
     """As by an operator, or a server that found the peer dead: the checkpoint is the fence."""
     calls = Calls(url, "message")
     positions = put(5)
-    with running(calls.instance(0), calls.instance(1)):
+    with running(calls.instance(0), calls.instance(1)) as instances:
+        # Of both: a first connection that is ended is an error.
+        wait_until(lambda: all(instance.has_connected() for instance in instances))
         wait_until(lambda: calls.positions() == positions)
         conn.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity "

@@ -48,7 +48,7 @@ def test_it_begins_to_listen_for_another_which_misses_nothing(
         with mp.connect() as conn:
             mp.append(conn, Message("Before", {}))
         with runtime.watching(POLL_SECONDS, has_jobs.set) as second:
-            assert has_jobs.wait(10.0)  # there may be some that were put before it listened
+            assert has_jobs.wait(60.0)  # there may be some that were put before it listened
             wait_until(lambda: len(heard[-1]) == 2)
             wait_until(lambda: second.horizon.position.position == 1)
         assert first.watcher is second.watcher

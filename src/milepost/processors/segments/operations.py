@@ -273,7 +273,7 @@ def _claim_seconds(conn: Connection, schema: str, key: CheckpointKey) -> float:
 def _wait(operator: Operator, conn: Connection, timeout: float) -> list[Wanted]:
     deadline = time.monotonic() + timeout
     while True:
-        wanted = operator.want(conn)
+        wanted = _wanted(operator, conn)
         if wanted and all(each.is_claimed for each in wanted):
             return wanted
         if time.monotonic() >= deadline:
@@ -281,10 +281,21 @@ def _wait(operator: Operator, conn: Connection, timeout: float) -> list[Wanted]:
         Event().wait(LOOK_SECONDS)
 
 
-def _busy(operator: Operator, wanted: list[Wanted], timeout: float) -> SegmentsBusy:
-    missing = [each for each in wanted if not each.is_claimed]
+def _wanted(operator: Operator, conn: Connection) -> list[Wanted] | None:
+    """None: a transaction holds the lock of a row for longer than one look waits."""
+    try:
+        return operator.want(conn)
+    except LockNotAvailable:
+        return None
+
+
+def _busy(operator: Operator, wanted: list[Wanted] | None, timeout: float) -> SegmentsBusy:
+    missing = [each for each in wanted or () if not each.is_claimed]
     owners = sorted({each.owner for each in missing if each.owner is not None})
-    holder = f"held by {', '.join(owners)}" if owners else "another operator wants them"
+    if wanted is None:
+        holder = "a transaction has locked a row"
+    else:
+        holder = f"held by {', '.join(owners)}" if owners else "another operator wants them"
     ids = [each.segment.id for each in missing] or list(operator.ids or [])
     return SegmentsBusy(operator.key.processor, ids, timeout, holder)
 

@@ -5,8 +5,9 @@ open, jobs that were taken leave dead entries at the head of their channel in th
 look walks over all of them. And every channel that is at its limit has to be counted. So a taker
 whose looks are slow remembers where the living jobs of each channel begin. For a while it looks
 only from there on, and at channels of jobs that were put since. It spends at most an eleventh of
-its time on looks from the beginning. What it does not see meanwhile (a job that waits again in its
-former place, a slot that another worker freed) waits no longer than that.
+its time on looks from the beginning, as long as one takes less than a second. What it does not see
+meanwhile (a job that waits again in its former place, a slot that another worker freed) waits no
+longer than that, and never longer than ten seconds and a look.
 
 A remembered place lags behind the last job that was taken, by some hundred jobs: a put that commits
 late has an earlier time than jobs that were taken already. Jobs that are more urgent than the place
@@ -38,8 +39,10 @@ BEGINNING: Head = (-(2**15), datetime(1, 1, 1, tzinfo=UTC), 0)
 # A look is slow when it takes longer than this, and longer than its jobs account for.
 SLOW_SECONDS = 0.004
 SECONDS_A_JOB = 0.0001
-# Hints are used for this many times as long as the slow look took.
+# Hints are used for this many times as long as the slow look took, but no longer than this: a
+# machine that held the look up for a while must not hide jobs for minutes.
 HINTED_TIMES = 10
+HINTED_AT_MOST_SECONDS = 10.0
 CHANNELS_A_LOOK = 100
 # How many jobs a remembered place lags behind, at least; a channel that gave none for the longest
 # time is forgotten first.
@@ -72,6 +75,7 @@ class Place:
 class Rotation:
     slow_seconds: float = SLOW_SECONDS
     hinted_times: float = HINTED_TIMES
+    hinted_at_most: float = HINTED_AT_MOST_SECONDS
     after: str | None = None  # the channel that was served last
     width: int = NARROWEST
     _content_looks: int = 0  # in a row
@@ -117,7 +121,7 @@ class Rotation:
         self._full_seconds = seconds
         self._slow_looks = self._slow_looks + 1 if self._is_slow(seconds, len(jobs)) else 0
         if self._slow_looks > 1:
-            self._hinted_until = now + self.hinted_times * seconds
+            self._hinted_until = now + min(self.hinted_times * seconds, self.hinted_at_most)
         if not self._slow_looks:
             self._known.clear()
         elif looked_at is not None:

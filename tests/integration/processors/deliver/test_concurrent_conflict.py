@@ -32,7 +32,7 @@ def test_a_conflict_that_the_interval_finds_stops_a_processor_that_is_to_stop(
         wait_until(lambda: (found := handle.position()) is not None and found >= first)
         conn.execute("update milepost.checkpoints set position = 100000, owner = 'other'")
         mp.append(conn, Message("T", {}))
-        running.join(20)
+        running.join(60)
     finally:
         stop.set()
         running.join(20)

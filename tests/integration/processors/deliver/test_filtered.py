@@ -84,9 +84,11 @@ def test_a_checkpoint_passes_what_was_filtered_out_while_it_runs(
 
 
 def test_a_stream_of_what_is_filtered_out_is_not_a_store_each(
-    mp: Milepost, conn: Connection, put: Put, polls: Counter[str]
+    url: str, conn: Connection, put: Put, polls: Counter[str]
 ) -> None:
-    processor = picky(mp)
+    """A store is due again in an hour: on a slow machine any other time may pass between two
+    looks."""
+    processor = picky(Milepost(url, timing=Timing(advance_seconds=3600.0)))
     versions = set()
     with running(processor):
         wait_until(lambda: polls["read"] > 0)
@@ -94,4 +96,4 @@ def test_a_stream_of_what_is_filtered_out_is_not_a_store_each(
         while polls["read"] < goal:
             put(1, topic="unwanted")
             versions.add(stored(conn))
-    assert len(versions) < POLLS / 2
+    assert len(versions) <= 2, "one store, before the next is due"

@@ -286,6 +286,7 @@ def test_the_lag_counts_what_is_archived(
     assert lag() == (30, True)
 
 
+@pytest.mark.usefixtures("long_operator_claims")
 def test_the_lag_of_segments_counts_what_is_archived(
     mp: Milepost, conn: Connection, put: Put, archive: Archive
 ) -> None:

@@ -17,7 +17,7 @@ from tests.integration.processors.running import Effects, leave_all, running
 from tests.waiting import wait_until
 
 pytestmark = [
-    pytest.mark.usefixtures("quick_orders"),
+    pytest.mark.usefixtures("quick_orders", "long_operator_claims"),
 ]
 SCHEMA = "milepost"
 KEY = CheckpointKey("filling")

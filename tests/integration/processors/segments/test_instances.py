@@ -26,9 +26,10 @@ from tests.integration.processors.segments import instance
 from tests.integration.processors.segments.claiming import (
     KEY,
     epochs,
+    expire,
     masks,
-    outlast_the_claims,
     owners,
+    wait_until_extended,
 )
 from tests.waiting import wait_until
 
@@ -107,16 +108,14 @@ def test_clocks_that_differ_by_two_hours_cause_no_double_owner(
 
 
 @contextmanager
-def blocked(
-    mp: Milepost, claim_seconds: float = 5.0, **options: object
-) -> Iterator[tuple[Processor, Event, list[int]]]:
+def blocked(mp: Milepost, **options: object) -> Iterator[tuple[Processor, Event, list[int]]]:
     """A processor whose handler waits for the event; and the segments it is called for."""
     go_on, called = Event(), []
 
-    @mp.processor(NAME, delivery="at_least_once", claim_seconds=claim_seconds, **options)  # type: ignore[arg-type]
+    @mp.processor(NAME, delivery="at_least_once", **options)  # type: ignore[arg-type]
     def handle(messages: list[RecordedMessage], segment: object) -> None:
         called.append(segment.id)  # type: ignore[attr-defined]
-        go_on.wait(30)
+        go_on.wait(120)
 
     try:
         yield handle, go_on, called
@@ -125,12 +124,10 @@ def blocked(
 
 
 @contextmanager
-def in_hand(
-    mp: Milepost, conn: Connection, put: Put, claim_seconds: float
-) -> Iterator[tuple[Instance, Instance]]:
+def in_hand(mp: Milepost, conn: Connection, put: Put) -> Iterator[tuple[Instance, Instance]]:
     """Two instances: the first has the one segment in hand for as long as the block lasts, the
     second is there to take it as soon as it is free."""
-    with blocked(mp, claim_seconds, segments=1) as (processor, go_on, called), ExitStack() as stack:
+    with blocked(mp, segments=1) as (processor, go_on, called), ExitStack() as stack:
         first = Instance(processor)
         wait_until(lambda: owners(conn) == {0: first.owner})
         put(100, keys=100)
@@ -143,10 +140,13 @@ def in_hand(
         yield first, second
 
 
-def test_a_handler_slower_than_the_claim_keeps_it(mp: Milepost, conn: Connection, put: Put) -> None:
-    with in_hand(mp, conn, put, claim_seconds=5.0) as (first, _):
+def test_a_claim_is_extended_while_a_handler_is_slow(
+    mp: Milepost, conn: Connection, put: Put
+) -> None:
+    """So it may be slower than the claim lasts."""
+    with in_hand(mp, conn, put) as (first, _):
         before = epochs(conn)
-        outlast_the_claims(conn)
+        wait_until_extended(conn)
         assert epochs(conn) == before
         assert owners(conn) == {0: first.owner}
 
@@ -154,7 +154,7 @@ def test_a_handler_slower_than_the_claim_keeps_it(mp: Milepost, conn: Connection
 def test_extending_in_the_thread_that_handles_loses_the_claim(
     mp: Milepost, conn: Connection, put: Put, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The sabotage of the test above: as if one thread did both."""
+    """The sabotage of the test above: as if one thread did both. What nobody extends expires."""
     handling, beat, serve = Lock(), Keeper.beat, Service.serve
     first: list[Keeper] = []
 
@@ -174,7 +174,8 @@ def test_extending_in_the_thread_that_handles_loses_the_claim(
 
     monkeypatch.setattr(Keeper, "beat", slow_beat)
     monkeypatch.setattr(Service, "serve", locked_serve)
-    with in_hand(mp, conn, put, claim_seconds=0.5) as (_, second):
+    with in_hand(mp, conn, put) as (sabotaged, second):
+        expire(conn, sabotaged.owner)
         wait_until(lambda: owners(conn) == {0: second.owner})
 
 
@@ -189,7 +190,7 @@ def test_a_pool_saturated_by_slow_handlers_keeps_its_claims(
         put(200, keys=100)
         wait_until(lambda: len(called) == 2)
         before = epochs(conn)
-        outlast_the_claims(conn)
+        wait_until_extended(conn)
         assert epochs(conn) == before
         assert shares(conn) == [8]
         assert len(called) == 2

@@ -18,6 +18,7 @@ from milepost import Checkpointing, Milepost, Position, RecordedMessage, Segment
 NAME = "sums"
 EVERY = 30
 BATCH_SIZE = 10
+CLAIM_SECONDS = 600.0  # no busy machine loses such a claim; after a kill, the test lets it expire
 TABLE = "create table snapshots (segment integer primary key, sum bigint, position text, epoch int)"
 
 
@@ -70,9 +71,10 @@ def say(text: str) -> None:
 
 def main(url: str, stall_at: str) -> None:
     mp = Milepost(url)
-    mp.processor(NAME, delivery="at_least_once", batch_size=BATCH_SIZE, poll_seconds=0.05)(
-        Sum(url, int(stall_at))
-    )
+    mp.processor(
+        NAME, delivery="at_least_once", batch_size=BATCH_SIZE, poll_seconds=0.05,
+        claim_seconds=CLAIM_SECONDS,
+    )(Sum(url, int(stall_at)))  # fmt: skip
     mp.run()
 
 

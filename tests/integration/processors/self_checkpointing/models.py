@@ -78,10 +78,10 @@ class Model(Checkpointing):
             return [call.position for call in self.calls if call.name == name]
 
     def wait_for(self, count: int) -> None:
-        wait_until(lambda: len(self.positions()) >= count, 30)
+        wait_until(lambda: len(self.positions()) >= count)
 
     def wait_for_call(self, name: str, count: int = 1) -> None:
-        wait_until(lambda: self.names.count(name) >= count, 30)
+        wait_until(lambda: self.names.count(name) >= count)
 
     @property
     def trigger(self) -> Trigger:

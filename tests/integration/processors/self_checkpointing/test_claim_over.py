@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,11 +17,10 @@ from milepost.processors.segments.claims import Claims
 from milepost.processors.segments.keeper import Keeper
 from tests.integration.processors.conftest import Put
 from tests.integration.processors.running import Instance, leave_all, running
-from tests.integration.processors.segments.claiming import expire, outlast_the_claims
+from tests.integration.processors.segments.claiming import expire, expire_all
 from tests.integration.processors.self_checkpointing.models import Eager, Model
 from tests.waiting import wait_until
 
-CLAIM_SECONDS = 1.0
 THIEF = Claims(CheckpointKey("balances"), "thief", 60.0, "milepost")
 
 
@@ -46,6 +46,7 @@ class Beats:
     is_frozen: bool = False
     count: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
+    keeper: Keeper = field(init=False)
 
     def wait_for_more(self) -> None:
         before = self.count
@@ -60,6 +61,7 @@ def beats(monkeypatch: pytest.MonkeyPatch) -> Beats:
         with beats.lock:
             if beats.is_frozen:
                 return 0.05
+            beats.keeper = self
             seconds = beat(self, conn)
             beats.count += 1
             return seconds
@@ -76,15 +78,19 @@ def model() -> Iterator[Gated]:
 
 
 def processor(mp: Milepost, model: Model, **options: Any) -> Any:
-    given: dict[str, Any] = {"delivery": "at_least_once", "claim_seconds": CLAIM_SECONDS} | options
+    given: dict[str, Any] = {"delivery": "at_least_once"} | options
     return mp.processor("balances", poll_seconds=0.05, **given)(model)
 
 
 def freeze(beats: Beats, conn: Connection) -> None:
-    """As long as the claim lasts: no heartbeat is sent meanwhile."""
+    """As if no heartbeat was sent for as long as the claim lasts: its time is over by the server's
+    clock and by the instance's own."""
     with beats.lock:
         beats.is_frozen = True
-    outlast_the_claims(conn)
+    expire_all(conn)
+    dispatch = beats.keeper.dispatch
+    here, _ = dispatch.epochs()
+    dispatch.extend(here, time.monotonic() - 1.0)
 
 
 def test_after_a_freeze_nobody_is_asked_to_write(

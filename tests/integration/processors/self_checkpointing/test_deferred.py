@@ -78,7 +78,7 @@ def test_a_request_from_a_handlers_parameter_stores_what_was_handled(
     model = Eager()
     with running(processor(mp, model)):
         positions = put(10)
-        wait_until(lambda: stored() >= positions[-1], 30)
+        wait_until(lambda: stored() >= positions[-1])
         assert "released" not in model.names
 
 
@@ -90,7 +90,7 @@ def test_a_request_from_another_thread_stores_up_to_a_position(
         positions = put(10)
         model.wait_for(10)
         model.trigger.request(positions[4])
-        wait_until(lambda: stored() == positions[4], 30)
+        wait_until(lambda: stored() == positions[4])
         assert model.asked_for("advanced") == [positions[4]]
 
 
@@ -112,12 +112,12 @@ def test_a_request_beyond_what_was_consumed_is_cut_there(
     with running(processor(mp, model, batch_size=3)):
         try:
             positions = put(6)  # the second batch of three waits at the gate
-            wait_until(lambda: stored() >= positions[2], 30)
+            wait_until(lambda: stored() >= positions[2])
             assert stored() == positions[2]
             assert model.asked_for("advanced") == [positions[2]]
         finally:
             gate.set()
-        wait_until(lambda: stored() >= positions[5], 30)
+        wait_until(lambda: stored() >= positions[5])
 
 
 def test_latest_as_a_report_is_what_was_consumed(mp: Milepost, put: Put, stored: Stored) -> None:
@@ -127,7 +127,7 @@ def test_latest_as_a_report_is_what_was_consumed(mp: Milepost, put: Put, stored:
         positions = put(10)
         model.wait_for(10)
         model.trigger.request(positions[2])
-        wait_until(lambda: stored() >= positions[-1], 30)
+        wait_until(lambda: stored() >= positions[-1])
 
 
 def test_a_report_below_what_was_asked_for_is_what_is_stored(
@@ -138,7 +138,7 @@ def test_a_report_below_what_was_asked_for_is_what_is_stored(
     with running(processor(mp, model)):
         model.wait_for(10)
         model.trigger.request()
-        wait_until(lambda: stored() == positions[6], 30)
+        wait_until(lambda: stored() == positions[6])
     assert stored() == positions[6]
 
 
@@ -216,7 +216,7 @@ def test_what_was_stored_is_not_asked_for_again_and_never_goes_back(
     with running(processor(mp, model)):
         model.wait_for(10)
         model.trigger.request(positions[4])
-        wait_until(lambda: stored() == positions[4], 30)
+        wait_until(lambda: stored() == positions[4])
         model.trigger.request(positions[2])
         model.report = fixed(positions[2])
         model.trigger.request(positions[7])
@@ -255,7 +255,7 @@ def test_requests_that_come_at_once_are_one_for_the_highest(
             list(pool.map(ask, (4, 7)))
         model.trigger.request(positions[2])
         gate.set()
-        wait_until(lambda: stored() == positions[7], 30)
+        wait_until(lambda: stored() == positions[7])
         model.trigger.request(positions[2])
     assert model.asked_for("advanced") == [positions[0], positions[7]]
 
@@ -269,7 +269,7 @@ def test_laggards_are_asked_up_to_the_highest_report(
     with running(processor(mp, ahead, behind)):
         behind.wait_for(10)
         behind.trigger.request()
-        wait_until(lambda: stored() == positions[7], 30)
+        wait_until(lambda: stored() == positions[7])
     assert len(ahead.asked_for("advanced")) == 1
     assert behind.asked_for("advanced")[1:] == [positions[7]]
 
@@ -284,7 +284,7 @@ def test_a_laggard_that_overtakes_the_leader_is_followed(
     with running(processor(mp, ahead, behind)):
         behind.wait_for(10)
         behind.trigger.request(positions[7])
-        wait_until(lambda: stored() == positions[7], 30)
+        wait_until(lambda: stored() == positions[7])
     assert ahead.asked_for("advanced") == [positions[7], positions[7]]
     assert behind.asked_for("advanced") == [positions[7], positions[4]]
     assert stored() == positions[7]
@@ -310,7 +310,7 @@ def test_a_request_for_what_is_not_consumed_yet_is_kept(
             model.trigger.request()  # does not replace it
         finally:
             gate.set()
-        wait_until(lambda: stored() >= positions[3], 30)
+        wait_until(lambda: stored() >= positions[3])
         model.wait_for(6)
         assert stored() == positions[3]
     assert model.asked_for("advanced")[-1] == positions[3]
@@ -347,12 +347,12 @@ def test_what_lies_between_is_passed_where_nothing_was_given_to_the_handlers(
     )
     with running(made):
         others = put(5)
-        wait_until(lambda: stored() >= others[-1], 30)
+        wait_until(lambda: stored() >= others[-1])
         wanted = put(2, topic="wanted")
         model.wait_for(2)
         later = put(5)
         model.trigger.request(wanted[-1])
-        wait_until(lambda: stored() >= later[-1], 30)
+        wait_until(lambda: stored() >= later[-1])
     assert model.asked_for("advanced") == [wanted[-1]]
 
 
@@ -376,7 +376,7 @@ def test_an_async_model_is_an_equal(mp: Milepost, put: Put, stored: Stored) -> N
     model = AsyncModel()
     with running(processor(mp, model)):
         positions = put(10)
-        wait_until(lambda: stored() >= positions[-1], 30)
+        wait_until(lambda: stored() >= positions[-1])
     assert model.handled == 10
     assert model.names[:2] == ["claimed", "advanced"]
     assert len(model.names) >= 3  # asked at the release too, by default the same way
@@ -411,7 +411,7 @@ def test_def_and_async_def_make_up_one_processor(mp: Milepost, put: Put, stored:
         positions = put(10)
         coloured.wait_for(10)
         plain.trigger.request()
-        wait_until(lambda: stored() >= positions[-1], 30)
+        wait_until(lambda: stored() >= positions[-1])
     assert plain.positions() == coloured.positions() == positions
 
 

@@ -98,7 +98,7 @@ def test_failures_at_ever_later_messages_are_no_reason_to_stop(
         retry=Retry(limit=1),
     )(PerMessage(model))  # fmt: skip
     with running(made):
-        wait_until(lambda: model.positions()[-10:] == positions, 30)
+        wait_until(lambda: model.positions()[-10:] == positions)
 
 
 def test_a_lost_connection_ends_the_claims_and_the_next_session_begins_anew(
@@ -115,7 +115,7 @@ def test_a_lost_connection_ends_the_claims_and_the_next_session_begins_anew(
         assert not old.is_active
         model.wait_for(20)
         model.trigger.request()
-        wait_until(lambda: stored() >= positions[-1], 30)
+        wait_until(lambda: stored() >= positions[-1])
     # A release may have been tried first, in vain.
     assert model.names[model.names.index("claimed", 1) - 1] == "lost"
 

@@ -34,7 +34,7 @@ def test_what_was_handled_is_shown_beside_what_is_durable(
     with running(deferred(mp, model)):
         positions = put(10)
         model.wait_for(10)
-        wait_until(lambda: listed(url)["unhandled_messages"] == 0, 30)
+        wait_until(lambda: listed(url)["unhandled_messages"] == 0)
         status = listed(url)
         assert Position.parse(status["handled_position"]) >= positions[-1]
         assert (status["position"], status["lag_messages"]) == ("0:0", 10)
@@ -42,7 +42,7 @@ def test_what_was_handled_is_shown_beside_what_is_durable(
         assert f"handled up to {status['handled_position']}, durable up to 0:0" in shown
         for trigger in model.all_triggers:
             trigger.request()
-        wait_until(lambda: listed(url)["lag_messages"] == 0, 30)
+        wait_until(lambda: listed(url)["lag_messages"] == 0)
 
 
 def test_what_was_handled_and_not_durable_is_to_be_handled_again_after_a_release(
@@ -52,7 +52,7 @@ def test_what_was_handled_and_not_durable_is_to_be_handled_again_after_a_release
     with running(deferred(mp, model)):
         put(10)
         model.wait_for(10)
-        wait_until(lambda: listed(url)["unhandled_messages"] == 0, 30)
+        wait_until(lambda: listed(url)["unhandled_messages"] == 0)
     status = listed(url)
     assert (status["handled_position"], status["unhandled_messages"]) == ("0:0", 10)
 

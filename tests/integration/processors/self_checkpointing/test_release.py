@@ -89,7 +89,7 @@ def test_a_report_below_the_last_checkpoint_is_ignored(
     with running(processor(mp, model)):
         model.wait_for(10)
         model.trigger.request(positions[6])
-        wait_until(lambda: stored() == positions[6], 30)
+        wait_until(lambda: stored() == positions[6])
     assert stored() == positions[6]
 
 

@@ -42,10 +42,10 @@ def test_one_instance_has_a_trigger_of_its_own_for_every_segment(
         even, odd = model.handled[EVEN], model.handled[ODD]
         assert model.triggers[EVEN] is not model.triggers[ODD]
         model.triggers[EVEN].request(even[2])
-        wait_until(lambda: stored(0) == even[2], 30)
+        wait_until(lambda: stored(0) == even[2])
         assert stored(1) == Position.BEGINNING
         model.triggers[ODD].request(odd[7])
-        wait_until(lambda: stored(1) == odd[7], 30)
+        wait_until(lambda: stored(1) == odd[7])
         assert stored(0) == even[2]
     assert {trigger.segment for trigger in model.all_triggers} == {EVEN, ODD}
     assert all(EVEN.holds(f"key-{n}") != ODD.holds(f"key-{n}") for n in range(40))
@@ -73,7 +73,7 @@ def test_two_instances_share_the_segments_and_each_flushes_what_it_gives_away(
             given = [call.segment for call in second.calls]
             assert all(stored(segment.id) >= before[-1] for segment in given)
             after = put(40, keys=40)
-            wait_until(lambda: len(first.positions()) + len(second.positions()) == 80, 30)
+            wait_until(lambda: len(first.positions()) + len(second.positions()) == 80)
     assert sorted(first.positions() + second.positions()) == before + after  # nothing twice
     for model in (first, second):
         assert model.names.count("released") == model.names.count("claimed")
@@ -127,10 +127,10 @@ def test_a_merge_releases_the_halves_and_claims_the_whole(
         model.wait_for(20)
         old = list(model.triggers.values())
         operations.merge(partial(db.connect, url), "milepost", KEY)
-        wait_until(lambda: WHOLE in model.triggers, 30)
+        wait_until(lambda: WHOLE in model.triggers)
         assert not any(trigger.is_active for trigger in old)
         again = [position for position in model.handled[ODD] if position > durable[ODD]]
-        wait_until(lambda: model.handled.get(WHOLE) == again, 30)
+        wait_until(lambda: model.handled.get(WHOLE) == again)
         model.at_release = latest
     assert model.names.count("released") == 3
     assert sorted({*model.handled[EVEN], *model.handled[ODD]}) == positions
@@ -147,7 +147,7 @@ def test_a_reset_rewinds_and_leaves_the_old_trigger_without_effect(
     with running(made):
         model.wait_for(10)
         model.trigger.request(positions[4])
-        wait_until(lambda: stored() == positions[4], 30)
+        wait_until(lambda: stored() == positions[4])
         old = model.trigger
         model.at_release = nothing
         with conn.transaction():
@@ -159,7 +159,7 @@ def test_a_reset_rewinds_and_leaves_the_old_trigger_without_effect(
         assert stored() == Position.BEGINNING
         assert model.triggers[WHOLE] is not old
         model.trigger.request(positions[2])
-        wait_until(lambda: stored() == positions[2], 30)  # below where it was before the reset
+        wait_until(lambda: stored() == positions[2])  # below where it was before the reset
     assert model.positions() == positions * 2
     assert model.names[:4] == ["claimed", "advanced", "released", "claimed"]
     assert [call.position for call in model.calls if call.name == "claimed"] == [
@@ -238,7 +238,7 @@ def test_two_instances_that_run_until_caught_up_do_not_wait_for_each_other(
     positions = put(40, keys=40)
     made = [processor(m, model, 4) for m, model in zip(others, models, strict=True)]
     threads = [Instance(each) for each in made]
-    wait_until(lambda: all("claimed" in model.names for model in models), 30)
+    wait_until(lambda: all("claimed" in model.names for model in models))
     for thread in threads:
         thread.stop.set()
         assert thread.ends() is None

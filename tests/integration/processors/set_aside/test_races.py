@@ -75,8 +75,9 @@ def retry_now(processor: Processor) -> None:
     effects: Effects = ExactlyOnce(definition, own, SCHEMA)
     if definition.options.delivery == "at_least_once":
         effects = AtLeastOnce(definition, own, SCHEMA)
+    timing = Timing(retry_seconds=3600.0)  # or a machine that stalls would end it before it began
     with closing(own):
-        around = Surroundings(definition, "second", SCHEMA, stop, lambda _: None, Timing())
+        around = Surroundings(definition, "second", SCHEMA, stop, lambda _: None, timing)
         Retrying(around, own, effects).run()
 
 

@@ -9,6 +9,7 @@ import pytest
 from milepost.queue.worker.rotation import (
     CHANNELS_A_LOOK,
     CONTENT_LOOKS,
+    HINTED_AT_MOST_SECONDS,
     LAG_JOBS,
     LAG_TIME,
     MOST_KNOWN,
@@ -64,6 +65,13 @@ def test_after_slow_looks_hints_are_used_for_ten_times_as_long() -> None:
     rotation = slow_rotation(job("a", 1), job("a", 2), job("b", 3))
     assert rotation.heads(109.9) == {"a": (0, TIME, 2), "b": (0, TIME, 3)}
     assert rotation.heads(110.0) == {}
+
+
+def test_looks_that_a_machine_has_held_up_hide_nothing_for_minutes() -> None:
+    rotation = Rotation()
+    for end in (50.0, 100.0):
+        rotation.took([job("a")], 30.0, end)
+    assert rotation.hinted_seconds(100.0) == HINTED_AT_MOST_SECONDS
 
 
 def test_hints_lag_behind_what_is_taken() -> None:
