@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from milepost import Job, Milepost
-from milepost.db import Connection
+from milepost.db import Connection, one
 from milepost.processors.set_aside.dead_letters import list_dead_letters
 from milepost.queue import Policy, Rate, admin, policies
 from milepost.ui.audit import list_audit
+from milepost.ui.pages import schedules
 from tests import operated
-from tests.browser.conftest import Shown
+from tests.browser.conftest import PATIENCE_SECONDS, Shown
 
 
 @pytest.fixture
@@ -218,7 +221,14 @@ def test_a_job_shows_its_content_on_request(shown: Shown, conn: Connection) -> N
     expect(page.locator("pre").last).to_contain_text(str(operated.BIG))
 
 
-def test_a_schedule_is_run_paused_and_removed(shown: Shown, conn: Connection) -> None:
+def test_a_schedule_is_run_paused_and_removed(
+    shown: Shown, conn: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nightly = "select next_at from milepost.schedules where name = 'nightly'"
+    (tick,) = one(conn.execute(nightly).fetchone())
+    # At whatever time of the day it runs, also when the day ends meanwhile.
+    now = SimpleNamespace(now=lambda _zone: tick - timedelta(days=1))
+    monkeypatch.setattr(schedules, "datetime", now)
     page = shown.open("/schedules")
     expect(row(page, "nightly")).to_contain_text("tomorrow at")
     press(row(page, "nightly"), "Run now")
@@ -258,6 +268,7 @@ def test_everything_works_without_scripts(
     browser: Browser, serve: Callable[..., str], conn: Connection
 ) -> None:
     context = browser.new_context(java_script_enabled=False)
+    context.set_default_timeout(PATIENCE_SECONDS * 1000)
     page = context.new_page()
     page.goto(serve() + "/queue/limited?status=dead")
     press(page, "Drop all dead that match")

@@ -11,6 +11,7 @@ from threading import Thread
 
 from playwright.sync_api import Browser, Page
 
+from tests.browser.conftest import PATIENCE_SECONDS
 from tests.unit.site.building import built
 
 PAGE = "# Title\n\nAbout horizons.\n\n```mermaid\nflowchart TD\n  a --> b\n```\n"
@@ -37,6 +38,7 @@ def test_it_asks_no_other_host(browser: Browser, tmp_path: Path) -> None:
 @contextmanager
 def page_of(browser: Browser, asked: list[str]) -> Iterator[Page]:
     page = browser.new_page()
+    page.set_default_timeout(PATIENCE_SECONDS * 1000)
     page.on("request", lambda request: asked.append(request.url))
     with closing(page):
         yield page

@@ -70,7 +70,7 @@ def signed(openssl: str, directory: Path, name: str) -> Path:
 
 @contextmanager
 def started(programs: Path, directory: Path) -> Iterator[str]:
-    account, password, port = account_for_new_data(), secrets.token_hex(), free_port()
+    account, password = account_for_new_data(), secrets.token_hex()
     place = directory / "postgres"
     account.make_private_directory(place)
     data = place / "cluster"
@@ -83,7 +83,6 @@ def started(programs: Path, directory: Path) -> Iterator[str]:
     (data / "pg_hba.conf").write_text(ACCESS)
     settings = {
         "listen_addresses": "127.0.0.1",
-        "port": str(port),
         "unix_socket_directories": "",
         "ssl": "on",
         "ssl_cert_file": str(place / "server.pem"),
@@ -91,7 +90,9 @@ def started(programs: Path, directory: Path) -> Iterator[str]:
     }
     with (data / "postgresql.conf").open("a") as file:
         file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
-    run(account, programs / "pg_ctl", "-D", data, "-l", place / "log", "-w", "start")
+    with reserved_port() as port:
+        run(account, programs / "pg_ctl", "-D", data, "-l", place / "log", "-o", f"-p {port}",
+            "-w", "start")  # fmt: skip
     try:
         yield f"postgresql://postgres:{password}@localhost:{port}/postgres"
     finally:
@@ -110,11 +111,14 @@ def run(account: Account, *command: str | Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def free_port() -> int:
+@contextmanager
+def reserved_port() -> Iterator[int]:
+    """The system gives it to nobody else in this block. A server may listen on it all the same: it
+    allows others to use its address, as we do, and we do not listen."""
     with socket.socket() as door:
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         door.bind(("127.0.0.1", 0))
-        port: int = door.getsockname()[1]
-        return port
+        yield door.getsockname()[1]
 
 
 @contextmanager

@@ -109,7 +109,7 @@ def test_a_row_that_somebody_inserts_meanwhile_is_added_to(mp: Milepost, conn: C
         merging = threading.Thread(target=merge, args=(conn,), kwargs={"add": ["n", "total"]})
         merging.start()
         wait_until(lambda: _waits(mp))
-    merging.join(10)
+    merging.join()
     assert conn.execute(ROWS).fetchall() == [("a", 101, 101), ("b", 2, 2)]
 
 
@@ -123,7 +123,7 @@ def test_a_row_that_somebody_updates_meanwhile_loses_nothing(
         merging = threading.Thread(target=merge, args=(conn,), kwargs={"add": ["n", "total"]})
         merging.start()
         wait_until(lambda: _waits(mp))
-    merging.join(10)
+    merging.join()
     assert conn.execute(ROWS).fetchall() == [("a", 111, 11)]
 
 

@@ -16,6 +16,7 @@ from milepost.log.history import ArchivedFile
 from milepost.records import RecordedMessage
 from milepost.retry import Retry
 
+PATIENCE_SECONDS = 100.0  # with an archiver that ends archivers of its own, each in its time
 QUICK = Retry(limit=2, first_seconds=0.01, longest_seconds=0.05)
 
 
@@ -83,7 +84,7 @@ class Running:
 
     def end(self) -> None:
         self.stop.set()
-        self.thread.join(30)
+        self.thread.join(PATIENCE_SECONDS)
         assert not self.thread.is_alive(), "it did not end"
         if self.error is not None:
             raise self.error

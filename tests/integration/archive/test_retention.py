@@ -155,6 +155,8 @@ def test_a_removal_while_a_reader_reads_is_never_a_gap(mp: Milepost, conn: Conne
         removing = pool.submit(lambda: remove_by(other, 20))
         refused = 0
         after, place = Position.BEGINNING, 0
+        # Or a remover that is held up would come when everything has been read.
+        wait_until(lambda: retention_state(conn).removed > after)
         while place < len(positions):
             try:
                 batch = Reader(conn, after, batch_size=7).read()

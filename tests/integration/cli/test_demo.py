@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.request import urlopen
 
 import pytest
 
@@ -16,6 +16,15 @@ from milepost_demo.place import SCHEMA
 from tests.integration.cli.command import Cli
 from tests.server import TestServer
 from tests.soak import Figures
+
+# What is started with an address, as a browser is: keeps the page.
+BROWSER = """\
+#!{python}
+import shutil, sys
+from urllib.request import urlopen
+with urlopen(sys.argv[1]) as answer, open({page!r}, "wb") as file:
+    shutil.copyfileobj(answer, file)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +76,9 @@ def test_the_pipelines_of_the_demo_survive_what_it_does_to_them(
     assert sums.pop() > 0
 
 
-def test_the_demo_starts_over_and_serves_the_dashboard_while_it_runs(directory: Path) -> None:
+def test_the_demo_starts_over_and_serves_the_dashboard_while_it_runs(
+    directory: Path, tmp_path: Path
+) -> None:
     """On an embedded server, which a demo stops if it has started it."""
     arguments = (
         "demo",
@@ -85,14 +96,15 @@ def test_the_demo_starts_over_and_serves_the_dashboard_while_it_runs(directory: 
     assert max(map(len, result.stdout.splitlines())) <= 80
     assert not EmbeddedServer(directory).is_running()
     EmbeddedServer(directory).start()
-    with Cli("").start(*arguments, "--seconds", "3", "--ui") as demo:
-        assert demo.stderr is not None
-        url = next(found[0] for line in demo.stderr if (found := re.search(r"http://127\S+", line)))
-        with urlopen(url) as answer:  # noqa: S310 - our own address
-            page = answer.read().decode()
-        assert "Overview · Milepost" in page
+    # It waits for the browser that it opens: whoever asked by himself might come after its end.
+    browser, page = tmp_path / "browser", tmp_path / "page.html"
+    browser.write_text(BROWSER.format(python=sys.executable, page=str(page)))
+    browser.chmod(0o755)
+    with Cli("", {"DISPLAY": ":0", "BROWSER": str(browser)}).start(*arguments, "--ui") as demo:
         shown, rest = demo.communicate(timeout=120)
     assert demo.returncode == 0
+    assert "Overview · Milepost" in page.read_text("utf-8")
+    assert re.search(r"the dashboard is at http://127\S+", rest)
     assert f"milepost ui --schema {SCHEMA}" in rest
     assert "ok: nothing was lost, doubled or out of order" in shown
     assert max(map(len, shown.splitlines())) <= 80

@@ -109,7 +109,7 @@ def test_pause_and_resume_reach_a_running_process_and_sigterm_ends_it(
         assert cli.run("processors", "resume", "lenient").code == 0
         wait_until(lambda: _position(conn) == later)
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=60)
         assert process.returncode == 0, errors
         assert "state=stopped" in errors
     finally:

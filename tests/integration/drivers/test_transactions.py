@@ -195,7 +195,7 @@ def test_a_lost_connection_is_replaced_where_its_library_does_so(
 ) -> None:
     kind.run(append(kind.given, *orders(1)))
     conn.execute(
-        "select pg_terminate_backend(pid, 5000) from pg_stat_activity "
+        "select pg_terminate_backend(pid, 60000) from pg_stat_activity "
         "where datname = current_database() and pid <> pg_backend_pid()"
     )
     with pytest.raises(Exception, match=r"terminat|closed"):

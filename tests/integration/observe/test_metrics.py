@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from threading import Thread
 from urllib.error import HTTPError
@@ -17,7 +17,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from milepost import Job, Message, Milepost, Retry, append
 from milepost.db import Connection
-from milepost.observe import look
+from milepost.log import diagnose
+from milepost.observe import look, prometheus
 from milepost.observe.listen import Exporter, http_server
 from milepost.observe.metrics import from_document
 from milepost.observe.prometheus import render
@@ -30,6 +31,16 @@ from tests.roles import roles_in
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
 SECRET = "the-payload"  # noqa: S105 - what nobody but the owner of the data may see
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look that a busy machine keeps waiting is not given up: there would be no gauges."""
+
+    def limited(conn: Connection, _seconds: float) -> AbstractContextManager[None]:
+        return diagnose.limited(conn, 60.0)
+
+    monkeypatch.setattr(prometheus, "limited", limited)
 
 
 @pytest.fixture

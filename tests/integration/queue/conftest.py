@@ -9,9 +9,18 @@ import pytest
 
 from milepost import db
 from milepost.db import Connection
+from milepost.queue.worker import heartbeats
 from milepost.sql import LogOrder
 
 OpenSession = Callable[[], Connection]
+LONG_LOCK = 3600.0  # which nobody loses, however long the machine holds a worker up
+
+
+@pytest.fixture
+def quick_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four times a second where the lock is LONG_LOCK: so a test sees the lock extended soon, and
+    nobody loses it if the machine holds the heartbeats up."""
+    monkeypatch.setattr(heartbeats, "BEATS_PER_LOCK", 4 * LONG_LOCK)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from tests.integration.queue.sabotage import take_out
 from tests.integration.queue.verbs import cancel, complete, heartbeat
 from tests.waiting import wait_until
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 120.0
 
 
 @pytest.fixture

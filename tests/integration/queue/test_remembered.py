@@ -19,7 +19,9 @@ LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 def remembering(conn: Connection, pattern: str) -> Taker:
     """Every look is slow, and what it remembers is used for ever. It has found nothing yet."""
-    taker = Taker(pattern, rotation=Rotation(slow_seconds=0.0, hinted_times=1e9))
+    taker = Taker(
+        pattern, rotation=Rotation(slow_seconds=0.0, hinted_times=1e9, hinted_at_most=1e9)
+    )
     for _ in range(2):
         assert taker.take(conn, 10) == []
     return taker
@@ -98,7 +100,8 @@ def test_a_channel_at_its_limit_goes_on_where_its_slot_becomes_free(conn: Connec
 
 
 def test_a_worker_waits_no_longer_than_until_the_next_full_look(conn: Connection) -> None:
-    taker = Taker("c", rotation=Rotation(slow_seconds=0.0, hinted_times=1000.0))
+    # A look takes a moment only: 1000 times as long could be over before it is asked.
+    taker = Taker("c", rotation=Rotation(slow_seconds=0.0, hinted_times=1e9, hinted_at_most=1e9))
     assert taker.look(conn)[0] is None
     for _ in range(2):
         taker.take(conn, 10)

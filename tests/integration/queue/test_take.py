@@ -161,7 +161,7 @@ def test_before_the_head_only_more_urgent_jobs_are_looked_for(conn: Connection) 
 
 def test_the_duties_may_be_left_to_the_next_take(conn: Connection) -> None:
     (expired,) = put(conn, Job("c"))
-    taker = Taker("c")
+    taker = Taker("c", rotation=Rotation(slow_seconds=60))  # it never looks by hints
     taker.take(conn, 1)
     expire(conn, [expired])
     (fresh,) = put(conn, Job("c"))

@@ -93,7 +93,9 @@ def test_a_channel_has_tasks_with_and_without_a_transaction(
 def test_a_task_without_a_transaction_holds_none_open_beside_one_that_has(
     mp: Milepost, conn: Connection
 ) -> None:
-    """Else a long task would keep a transaction open for as long as it runs."""
+    """Else a long task would keep a transaction open for as long as it runs. By one handler: others
+    that are woken may open one for a moment, and find that there is nothing to do."""
+    mp.task_channel("tasks", concurrency=1)
     found: list[int] = []
 
     @mp.task

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from milepost import Message, Milepost
@@ -10,6 +12,7 @@ from milepost.processors.admin import list_processors
 from milepost.processors.set_aside.dead_letters import list_dead_letters
 from milepost.records import Position
 from tests.integration.ui.operating import Operator
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -115,13 +118,19 @@ def test_nothing_is_split_where_no_segment_is_behind(operator: Operator) -> None
     assert masks(operator) == [(0, 1), (1, 1)]
 
 
-def test_a_claimed_segment_is_released(operator: Operator) -> None:
-    """Its owner is gone, and its claim expires while the operator asks for it."""
+def test_a_claimed_segment_is_released(operator: Operator, mp: Milepost) -> None:
+    """Its owner is gone, and its claim expires after the operator has asked for it."""
     operator.conn.execute(
         "update milepost.segments set owner = 'gone', epoch = epoch + 1,"
-        " claimed_until = clock_timestamp() + interval '1 second' where id = 1"
+        " claimed_until = clock_timestamp() + interval '1 hour' where id = 1"
     )
-    operator.done("release-segment", name="cut", segment=1)
+    wanted = "select wanted_by is not null from milepost.segments where id = 1"
+    with ThreadPoolExecutor(1) as pool, mp.connect() as conn:
+        released = pool.submit(operator.done, "release-segment", name="cut", segment=1)
+        wait_until(lambda: released.done() or conn.execute(wanted).fetchone() == (True,))
+        assert not released.done()
+        conn.execute("update milepost.segments set claimed_until = now() where id = 1")
+        released.result()
     assert operator.value("select count(*) from milepost.segments where owner is not null") == 0
 
 

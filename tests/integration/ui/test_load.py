@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from contextlib import closing
 from threading import Thread
 from typing import Any
@@ -24,8 +25,6 @@ from tests.waiting import wait_until
 
 VIEWS = ("/", "/log", "/processors/cut", "/pipelines/revenue", "/queue", "/dead-letters", "/jobs")
 WATCHED_SECONDS = 4.0
-# A little less than a second: between its turn and its start, a thread may be interrupted.
-WINDOW_SECONDS = 0.9
 
 
 @pytest.fixture(autouse=True)
@@ -59,8 +58,20 @@ def most_within(times: list[float], seconds: float) -> int:
     return max(sum(t <= other < t + seconds for other in times) for t in times)
 
 
-def is_as_often_as_allowed(times: list[float]) -> bool:
-    return most_within(times, WINDOW_SECONDS + 0.5) >= QUERIES_A_SECOND
+def is_as_often_as_allowed(turns: list[float]) -> bool:
+    return most_within(turns, 1.5) >= QUERIES_A_SECOND
+
+
+class Noted(deque[float]):
+    """When each query of a pace was allowed. When it began then depends on the machine."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.all: list[float] = []
+
+    def append(self, at: float) -> None:
+        self.all.append(at)
+        super().append(at)
 
 
 def test_many_browsers_ask_five_queries_a_second(
@@ -68,6 +79,7 @@ def test_many_browsers_ask_five_queries_a_second(
 ) -> None:
     operated.busy(mp, conn)
     made = dashboard(mp)
+    made.board.pace._begun = turns = Noted()
     with served(made) as root:
         begun.clear()
         threads = [Thread(target=follow, args=(root, view)) for view in VIEWS for _ in range(3)]
@@ -76,12 +88,13 @@ def test_many_browsers_ask_five_queries_a_second(
         wait_until(lambda: len(made.broadcast._channels) == len(VIEWS))
         until = time.monotonic() + WATCHED_SECONDS
         wait_until(lambda: time.monotonic() > until)
-        wait_until(lambda: is_as_often_as_allowed([*begun]))
-        asked = [*begun]
+        wait_until(lambda: is_as_often_as_allowed([*turns.all]))
+        asked, allowed = len(begun), [*turns.all]
     for thread in threads:
         thread.join(30)
-    assert is_as_often_as_allowed(asked)
-    assert most_within(asked, WINDOW_SECONDS) <= QUERIES_A_SECOND
+    assert is_as_often_as_allowed(allowed)
+    assert most_within(allowed, 1.0) <= QUERIES_A_SECOND
+    assert asked <= len(allowed)
 
 
 def test_what_is_looked_at_by_the_overview_is_two_queries(

@@ -5,15 +5,18 @@ from __future__ import annotations
 import html
 import re
 from contextlib import closing
+from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
 from milepost import Job, Milepost
-from milepost.db import Connection
+from milepost.db import Connection, one
 from milepost.processors.set_aside.dead_letters import list_dead_letters
 from milepost.queue import admin
 from milepost.ui import dashboard
 from milepost.ui.observed.sampler import Sampler
+from milepost.ui.pages import schedules
 from tests import operated
 from tests.integration.ui.operating import Operator
 from tests.waiting import wait_until
@@ -22,6 +25,7 @@ PATHS = (
     "/processors", "/processors/cut", "/pipelines/revenue", "/queue", "/queue/limited",
     "/jobs", "/schedules", "/dead-letters",
 )  # fmt: skip
+NIGHTLY = "select next_at from milepost.schedules where name = 'nightly'"
 _TAG = re.compile(r"<(script|style|title).*?</\1>|<[^>]+>", re.DOTALL)
 
 
@@ -219,7 +223,13 @@ def test_a_job_shows_its_content_on_request_with_all_digits(operator: Operator) 
     assert str(operated.BIG) in shown
 
 
-def test_schedules_are_shown_with_their_next_ticks_in_words(operator: Operator) -> None:
+def test_schedules_are_shown_with_their_next_ticks_in_words(
+    operator: Operator, conn: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tick,) = one(conn.execute(NIGHTLY).fetchone())
+    # At whatever time of the day it runs, also when the day ends meanwhile.
+    now = SimpleNamespace(now=lambda _zone: tick - timedelta(days=1))
+    monkeypatch.setattr(schedules, "datetime", now)
     shown = words(operator.get("/schedules"))
     assert re.search(r"nightly every 1 day orphaned in 24 h, tomorrow at \d\d:\d\d:\d\d", shown)
     assert re.search(r"weekly 0 3 \* \* 1 UTC orphaned in .*? Mon .*? at 03:00:00", shown)

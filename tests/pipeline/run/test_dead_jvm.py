@@ -120,7 +120,7 @@ def test_who_is_idle_notices_that_its_jvm_has_ended(
     with subprocess.Popen(["/bin/true"]) as child:
         pass
     monkeypatch.setattr(SparkContext._gateway, "proc", child)
-    wait_until(lambda: run.error, 20)
+    wait_until(lambda: run.error)
     assert isinstance(run.error, SparkDriverEnded)
     assert "it exited with code 0" in str(run.error)
 
@@ -131,11 +131,12 @@ def do_nothing(_messages: list[RecordedMessage], _tx: Connection) -> None:
 
 @pytest.mark.timeout(120)
 def test_an_unreachable_master_is_one_line(mp: Milepost, url: str, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    master = f"spark://127.0.0.1:{port}"
-    with started(url, tmp_path, "--until", "caught_up", master=master) as process:
-        _, stderr = process.communicate(timeout=100)
+    with socket.socket() as taken:  # nobody listens there, and nobody else is given the port
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        master = f"spark://127.0.0.1:{port}"
+        with started(url, tmp_path, "--until", "caught_up", master=master) as process:
+            _, stderr = process.communicate(timeout=100)
     assert process.returncode == 1
     (line,) = [x for x in stderr.splitlines() if "running" not in x]
     assert line.startswith(f"error: The Spark master spark://127.0.0.1:{port} cannot be reached (")

@@ -16,7 +16,7 @@ from django_tasks import TaskResultStatus, default_task_backend
 from django_tasks.exceptions import TaskResultDoesNotExist
 from django_tasks.signals import task_enqueued, task_finished, task_started
 
-from milepost import Milepost
+from milepost import Milepost, Retry
 from milepost.errors import NotATask
 from tests.integration.contrib.django.configured import BACKEND
 from tests.integration.contrib.django.shop import tasks
@@ -107,7 +107,11 @@ def test_a_task_that_raises_has_failed_with_its_class_and_traceback(mp: Milepost
         _ = result.return_value
 
 
-def test_with_more_attempts_it_is_ready_again_in_between(mp: Milepost) -> None:
+def test_with_more_attempts_it_is_ready_again_in_between(
+    mp: Milepost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Else the next attempt could be due before the run has found that nothing is left.
+    monkeypatch.setattr(Retry, "delay_seconds", lambda *_: 3600.0)
     result = tasks.third_time.enqueue()
     for attempt in (1, 2):
         drain(mp)

@@ -34,6 +34,15 @@ def next_at(conn: Connection, name: str = "hourly") -> datetime:
     return found
 
 
+def is_anyone_waiting(conn: Connection) -> bool:
+    """For a lock, in this database: other tests may have others on the same server."""
+    row = conn.execute(
+        "select count(*) from pg_stat_activity "
+        "where datname = current_database() and wait_event_type = 'Lock'"
+    )
+    return bool(one(row.fetchone())[0])
+
+
 def make_due(conn: Connection, ticks_missed: int = 0) -> None:
     """As if an hour had passed (and more, if no scheduler ran)."""
     conn.execute(

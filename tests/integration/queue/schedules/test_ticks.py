@@ -15,7 +15,9 @@ from milepost import Cron, Job, Milepost, Repeat, TakenJob, put
 from milepost.db import Connection
 from milepost.errors import InvalidJob, UnknownProcessor
 from milepost.queue.schedules import Schedule, register
-from milepost.queue.schedules.scheduler import Due
+from milepost.queue.schedules import scheduler as scheduling
+from milepost.queue.schedules.scheduler import Due, Ticking
+from milepost.retry import Retry
 from tests.integration.queue.conftest import OpenSession
 from tests.integration.queue.sabotage import take_out
 from tests.integration.queue.schedules.fleet import Harm, fleet_of
@@ -24,15 +26,20 @@ from tests.integration.queue.schedules.scheduling import (
     HOURLY,
     QUICK,
     column,
+    is_anyone_waiting,
     make_due,
     next_at,
     put_jobs,
     scheduler,
 )
-from tests.integration.queue.worker.working import working
+from tests.integration.queue.worker.working import PATIENCE_SECONDS, working
 from tests.waiting import wait_until
 
 TICK = "select milepost.tick_schedule('hourly', %s, %s)"
+END_SESSIONS = """
+select count(pg_terminate_backend(pid)) from pg_stat_activity
+where application_name = 'milepost schedules' and datname = current_database()
+"""
 
 
 def test_a_schedule_puts_its_job_at_every_tick(mp: Milepost, url: str, conn: Connection) -> None:
@@ -129,6 +136,12 @@ def test_registering_again_keeps_the_next_tick_and_other_times_begin_now(
     assert next_at(conn).replace(year=2000) == datetime(2000, 1, 1, tzinfo=UTC)
 
 
+def merge_no_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However late they are: a busy machine may hold the schedulers up for as long as this."""
+    for limit in ("TAKE_OVER", "MISSED"):
+        monkeypatch.setattr(scheduling, limit, timedelta(days=1))
+
+
 def tick_in_two_sessions(conn: Connection, session: OpenSession) -> None:
     """The second one ticks while the first has not committed, and again afterwards. The following
     tick is due too."""
@@ -141,11 +154,10 @@ def tick_in_two_sessions(conn: Connection, session: OpenSession) -> None:
         answers.append(second.execute(TICK, [due, following]).fetchone())
 
     thread = threading.Thread(target=tick)
-    waiting = "select count(*) from pg_locks where not granted"
     with first.transaction():
         assert first.execute(TICK, [due, following]).fetchone() != (None,)
         thread.start()
-        wait_until(lambda: answers or conn.execute(waiting).fetchone() != (0,))
+        wait_until(lambda: answers or is_anyone_waiting(conn))
     thread.join()
     tick()
 
@@ -174,8 +186,11 @@ def test_a_tick_is_never_early(mp: Milepost, conn: Connection) -> None:
     assert put_jobs(conn) == 0
 
 
-def test_many_schedulers_put_each_tick_once(mp: Milepost, url: str, conn: Connection) -> None:
+def test_many_schedulers_put_each_tick_once(
+    mp: Milepost, url: str, conn: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A job for each tick since the registration, and none besides."""
+    merge_no_ticks(monkeypatch)
     every = timedelta(milliseconds=50)
     often = Schedule("often", Repeat(every), Job("reports"))
     with working(*[scheduler(mp, url, often) for _ in range(4)]):
@@ -243,8 +258,11 @@ def test_a_schedule_that_fails_does_not_stop_the_others(
 
 
 def test_a_failure_is_counted_once_and_the_pauses_grow(
-    mp: Milepost, url: str, conn: Connection
+    mp: Milepost, url: str, conn: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Pauses of hours: none is over before it is looked at."""
+    slowly = Retry(limit=2**31, first_seconds=3600.0, longest_seconds=1e9, jitter=0.0)
+    monkeypatch.setattr(scheduling, "RETRY", slowly)
     mp.set_channel("full", max_size=1)
     put(conn, Job("full"))
     register(conn, Schedule("hourly", EVERY_HOUR, Job("full")), mp.schema)
@@ -257,7 +275,7 @@ def test_a_failure_is_counted_once_and_the_pauses_grow(
         pauses.append(column(conn, "retry_at - clock_timestamp()"))
         conn.execute("update milepost.schedules set retry_at = clock_timestamp()")
     assert pauses == sorted(pauses)
-    assert pauses[-1] > timedelta(seconds=1)
+    assert pauses[-1] > timedelta(hours=7)
 
 
 def test_a_job_whose_key_is_being_put_elsewhere_delays_no_other_schedule_for_long(
@@ -283,11 +301,7 @@ def test_a_scheduler_waits_for_a_server_that_was_lost(
     often = Schedule("often", Repeat(timedelta(milliseconds=100)), Job("reports"))
     with working(scheduler(mp, url, often)):
         wait_until(lambda: put_jobs(conn) >= 2)
-        ended = conn.execute(
-            "select count(pg_terminate_backend(pid)) from pg_stat_activity "
-            "where application_name = 'milepost schedules' and datname = current_database()"
-        )
-        assert ended.fetchone() == (1,)
+        assert conn.execute(END_SESSIONS).fetchone() == (1,)
         before = put_jobs(conn)
         wait_until(lambda: put_jobs(conn) >= before + 3)
 
@@ -307,11 +321,38 @@ def test_a_row_that_python_could_not_read_is_refused(mp: Milepost, conn: Connect
 def test_when_a_scheduler_is_killed_or_frozen_another_puts_the_next_tick_in_time(
     url: str, conn: Connection, harm: Harm
 ) -> None:
-    """No tick is merged: job N is that of tick N. None is late by two seconds."""
+    """No tick is lost or doubled: job N is that of tick N."""
     with fleet_of(2, url, conn) as fleet:
         fleet.harm(harm)
         fleet.harm(harm)
     assert put_jobs(conn) == fleet.ticks()
-    late = fleet.lateness()
-    assert min(late) >= 0.0
-    assert max(late) < 2.0, late
+    assert min(fleet.lateness()) >= 0.0
+
+
+@pytest.mark.parametrize("harm", ["freeze", "cut off"])
+def test_a_scheduler_that_is_held_up_before_its_tick_makes_no_other_one_wait(
+    mp: Milepost, url: str, conn: Connection, monkeypatch: pytest.MonkeyPatch, harm: str
+) -> None:
+    """It has seen that a tick is due. The first look of another one puts it."""
+    has_seen, may_go_on = threading.Event(), threading.Event()
+    tick = Ticking._tick
+
+    def tick_later(self: Ticking, conn: Connection, due: Due, since: datetime) -> bool:
+        if not has_seen.is_set():
+            has_seen.set()
+            assert may_go_on.wait(PATIENCE_SECONDS)
+        return tick(self, conn, due, since)
+
+    register(conn, HOURLY, mp.schema)
+    make_due(conn)
+    monkeypatch.setattr(Ticking, "_tick", tick_later)
+    with working(scheduler(mp, url)):
+        try:
+            assert has_seen.wait(PATIENCE_SECONDS)
+            if harm == "cut off":
+                assert conn.execute(END_SESSIONS).fetchone() == (1,)
+            scheduler(mp, url).run("drained")
+            assert put_jobs(conn) == 1
+        finally:
+            may_go_on.set()
+    assert put_jobs(conn) == 1

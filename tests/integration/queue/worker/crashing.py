@@ -1,8 +1,10 @@
 """A worker process that is killed, or kills itself: python -m tests....crashing URL HISTORY
-CONCURRENCY LOCK.
+CONCURRENCY.
 
-Its handlers write what they begin and end into a file that survives the process. A job's content is
-what it does: `{"sleep": seconds}`, `{"hang": true}` or `{"exit": seconds}`.
+It takes many jobs ahead, however slow the machine is, and loses no lock. The server learns within
+half a second what has begun. Its handlers write what they begin and end into a file that survives
+the process. A job's content is what it does: `{"sleep": seconds}`, `{"hang": true}` or
+`{"exit": seconds}`.
 """
 
 from __future__ import annotations
@@ -15,14 +17,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from milepost import Milepost, TakenJob
+from milepost.queue.worker import heartbeats
+from milepost.queue.worker.buffer import Demand
 from milepost.runtime import Timing
+from tests.integration.queue.conftest import LONG_LOCK
 from tests.zygote import Process, started
+
+AHEAD = 10
 
 
 @contextmanager
-def crashing(url: str, history: Path, concurrency: int, lock: float) -> Iterator[Process]:
+def crashing(url: str, history: Path, concurrency: int) -> Iterator[Process]:
     """Killed at the end of the block, if it still runs."""
-    command = ["python", "-m", __name__, url, str(history), str(concurrency), str(lock)]
+    command = ["python", "-m", __name__, url, str(history), str(concurrency)]
     with started(command) as process:
         yield process
 
@@ -33,11 +40,13 @@ def events(history: Path, event: str) -> list[int]:
     return [int(line.split()[1]) for line in lines if line.startswith(f"{event} ")]
 
 
-def run(url: str, history: str, concurrency: int, lock: float) -> None:
+def run(url: str, history: str, concurrency: int) -> None:
+    heartbeats.LOOK_SECONDS = 0.25
+    setattr(Demand, "ahead", lambda _: AHEAD)  # noqa: B010 - as a test patches it
     mp = Milepost(url, timing=Timing(standstill_seconds=3600))  # it dies with what it holds
     file = os.open(history, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
 
-    @mp.worker("c", concurrency=concurrency, lock=lock, poll_seconds=0.1)
+    @mp.worker("c", concurrency=concurrency, lock=LONG_LOCK, poll_seconds=0.1)
     def work(job: TakenJob) -> None:
         os.write(file, f"begin {job.id} {job.attempt}\n".encode())
         if "hang" in job.content:
@@ -52,4 +61,4 @@ def run(url: str, history: str, concurrency: int, lock: float) -> None:
 
 
 if __name__ == "__main__":
-    run(sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4]))
+    run(sys.argv[1], sys.argv[2], int(sys.argv[3]))

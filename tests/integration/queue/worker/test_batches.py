@@ -15,7 +15,14 @@ from milepost.db import AsyncConnection, Connection
 from milepost.errors import JobFailed, JobTimedOut
 from milepost.queue.worker.calling.batches import BatchThreads
 from tests.integration.queue.jobs import expire, running, status
-from tests.integration.queue.worker.working import expire_locks, is_empty, statuses, working
+from tests.integration.queue.worker.working import (
+    PATIENCE_SECONDS,
+    expire_locks,
+    first_done,
+    is_empty,
+    statuses,
+    working,
+)
 from tests.waiting import wait_until
 
 SOON = Retry(first_seconds=0.01, longest_seconds=0.05)
@@ -281,11 +288,11 @@ def test_a_list_whose_time_is_up_fails_and_the_worker_goes_on(
             send(jobs)
 
         mp.worker("emails", **options)(send_in if has_tx else send)
+
     ids = put(mp, conn, 3)
     with working(mp.workers["emails"]):
         wait_until(lambda: [status(conn, id_) for id_ in ids] == ["dead"] * 3)
-        (later,) = mp.put(conn, Job("emails", 7, keep_for=KEPT))
-        assert mp.wait_for_result(later) is None
+        first_done(mp, conn, "emails")
         is_free.set()
     errors = conn.execute("select id, last_error from milepost.jobs where status = 'dead'")
     assert all(f"handler of job {id_} ran for more than" in error for id_, error in errors)
@@ -295,7 +302,9 @@ def test_a_list_whose_time_is_up_fails_and_the_worker_goes_on(
 def test_whatever_happens_to_locks_each_effect_is_there_once(
     mp: Milepost, conn: Connection, url: str, is_async: bool
 ) -> None:
-    """Two workers, whose locks are taken away again and again in the middle of their lists."""
+    """Two workers, whose locks are taken away again and again in the middle of their lists. None is
+    done before the first time."""
+    has_begun, has_lost = threading.Event(), threading.Event()
     conn.execute("create table effects (number integer not null)")
     statement = "insert into effects values (%s)"
     options: Any = {"handle": "batch", "batch": 20, "concurrency": 3, "retry": SOON}
@@ -308,6 +317,8 @@ def test_whatever_happens_to_locks_each_effect_is_there_once(
                 for job in jobs:
                     await tx.execute(statement, [job.content])
                     await asyncio.sleep(0)
+                has_begun.set()
+                assert await asyncio.to_thread(has_lost.wait, PATIENCE_SECONDS)
 
         else:
 
@@ -315,14 +326,18 @@ def test_whatever_happens_to_locks_each_effect_is_there_once(
             def send(jobs: list[TakenJob], tx: Connection) -> None:
                 for job in jobs:
                     tx.execute(statement, [job.content])
+                has_begun.set()
+                assert has_lost.wait(PATIENCE_SECONDS)
 
-    losses = 0
+    losses = 1
     put(mp, conn, 300, max_attempts=1000)
     with working(mp.workers["emails"], other.workers["emails"]):
+        assert has_begun.wait(PATIENCE_SECONDS)
+        expire_locks(conn)
+        has_lost.set()
         while not is_empty(conn):
             if losses < 20:  # at last it is let be, else the last lists would never end
                 losses += bool(running(conn, "emails"))
                 expire_locks(conn)
     found = conn.execute("select number from effects order by number").fetchall()
-    assert losses > 0
     assert [number for (number,) in found] == list(range(300))

@@ -13,6 +13,8 @@ from milepost.db import AsyncConnection, Connection, one
 from milepost.errors import BudgetTooSmall
 from milepost.queue import Taker, pause_channel
 from tests.connections import watching
+from tests.integration.queue.conftest import LONG_LOCK
+from tests.integration.queue.jobs import expire
 from tests.integration.queue.worker.working import (
     PATIENCE_SECONDS,
     is_empty,
@@ -48,6 +50,7 @@ def test_more_handlers_than_connections_share_them(
     assert "max_connections=14" in caplog.text
 
 
+@pytest.mark.usefixtures("quick_heartbeats")
 @colours
 def test_handlers_that_have_all_connections_do_not_keep_their_locks_from_being_extended(
     url: str, conn: Connection, is_async: bool
@@ -61,7 +64,7 @@ def test_handlers_that_have_all_connections_do_not_keep_their_locks_from_being_e
     async def send_async(job: TakenJob, tx: AsyncConnection) -> None:
         assert await asyncio.to_thread(is_free.wait, PATIENCE_SECONDS)
 
-    worker = few.worker("emails", concurrency=4, lock=3.0)(send_async if is_async else send)
+    worker = few.worker("emails", concurrency=4, lock=LONG_LOCK)(send_async if is_async else send)
     few.put(conn, *(Job("emails", n) for n in range(4)))
     with working(worker):
         wait_until(lambda: statuses(conn) == [("running", 1, 0)] * 4)
@@ -142,12 +145,12 @@ def test_what_is_recovered_is_logged_once_whoever_had_the_connection_before(
     first = few.worker("emails", poll_seconds=0.05)(send)
     second = few.worker("other", poll_seconds=0.05)(send)
     (id_,) = few.put(conn, Job("emails", run_at=timedelta(0)))
-    Taker("emails").take(conn, 1)
+    Taker("emails", LONG_LOCK).take(conn, 1)
     with working(first, second):
         for n in range(20):
             few.put(conn, Job("other", n), Job("emails", n))
             wait_until(lambda: len(statuses(conn)) == 1)
-        conn.execute("update milepost.jobs set locked_until = clock_timestamp()")
+        expire(conn, [id_])
         wait_until(lambda: is_empty(conn))
     texts = [r.getMessage() for r in caplog.records if r.name == "milepost.queue"]
     assert [text for text in texts if f"job={id_} " in text] == texts

@@ -15,15 +15,26 @@ from tests.integration.queue.worker.working import statuses
 from tests.waiting import wait_until
 from tests.zygote import Process
 
-LONG_LOCK = 60.0
-SHORT_LOCK = 3.0  # with which the server learns within half a second what has begun
-QUICK = 200  # so many that the worker takes ahead
-HELD = "select count(*) from milepost.jobs where status = 'running'"
+QUICK, HANGING = 200, 100
+HANDLERS = 4
+LEFT = "select count(*) from milepost.jobs"
+HELD = f"{LEFT} where status = 'running'"
 
 
 def put_quick_and_hanging(mp: Milepost, conn: Connection, max_attempts: int) -> None:
-    contents: list[dict[str, bool]] = [{}] * QUICK + [{"hang": True}] * 100
+    contents: list[dict[str, bool]] = [{}] * QUICK + [{"hang": True}] * HANGING
     mp.put(conn, *(Job("c", content, max_attempts=max_attempts) for content in contents))
+
+
+def number(conn: Connection, query: str) -> int:
+    return int(one(conn.execute(query.encode()).fetchone())[0])
+
+
+def wait_until_all_handlers_hang(conn: Connection, history: Path) -> None:
+    """And others are held ahead. The quick jobs are gone: the server knows that they have ended."""
+    wait_until(lambda: len(events(history, "begin")) == QUICK + HANDLERS)
+    wait_until(lambda: number(conn, LEFT) == HANGING)
+    wait_until(lambda: number(conn, HELD) > HANDLERS)
 
 
 def recover(conn: Connection) -> None:
@@ -44,17 +55,16 @@ def test_only_what_has_begun_is_dead_after_a_crash(
 ) -> None:
     history = tmp_path / "history"
     put_quick_and_hanging(mp, conn, max_attempts=1)
-    with crashing(url, history, 4, LONG_LOCK):
-        wait_until(lambda: len(events(history, "begin")) == QUICK + 4)
-        assert one(conn.execute(HELD).fetchone())[0] > 4
+    with crashing(url, history, HANDLERS):
+        wait_until_all_handlers_hang(conn, history)
     recover(conn)
     hanging = set(events(history, "begin")) - set(events(history, "end"))
     found = failures(conn)
     assert {id_ for id_, (status, _) in found.items() if status == "dead"} == hanging
     assert {facts for id_, facts in found.items() if id_ not in hanging} == {("ready", 0)}
     conn.execute("update milepost.jobs set content = '{}' where status = 'ready'")
-    with crashing(url, history, 4, LONG_LOCK):
-        wait_until(lambda: statuses(conn) == [("dead", 1, 1)] * 4)
+    with crashing(url, history, HANDLERS):
+        wait_until(lambda: statuses(conn) == [("dead", 1, 1)] * HANDLERS)
     assert set(Counter(events(history, "begin")).values()) == {1}
 
 
@@ -63,14 +73,15 @@ def test_an_attempt_that_was_only_held_ahead_is_no_failure(
 ) -> None:
     history = tmp_path / "history"
     put_quick_and_hanging(mp, conn, max_attempts=25)
-    begun = "select count(*) from milepost.jobs where status = 'running' and is_begun"
-    with crashing(url, history, 4, LONG_LOCK):
-        wait_until(lambda: one(conn.execute(begun).fetchone())[0] == 4)
-        assert one(conn.execute(HELD).fetchone())[0] > 4
+    with crashing(url, history, HANDLERS):
+        wait_until_all_handlers_hang(conn, history)
+        wait_until(lambda: number(conn, f"{HELD} and is_begun") == HANDLERS)
     recover(conn)
     hanging = set(events(history, "begin")) - set(events(history, "end"))
     assert {id_ for id_, facts in failures(conn).items() if facts == ("ready", 1)} == hanging
-    assert Counter(failures(conn).values()) == {("ready", 1): 4, ("ready", 0): 96}
+    assert Counter(failures(conn).values()) == {
+        ("ready", 1): HANDLERS, ("ready", 0): HANGING - HANDLERS,
+    }  # fmt: skip
 
 
 def has_ended(process: Process) -> bool:
@@ -102,7 +113,7 @@ def test_a_job_that_kills_its_worker_takes_no_other_with_it(
     contents = [innocent] * 2 + [poison] + [innocent] * 2
     ids = mp.put(conn, *(Job("c", content, max_attempts=max_attempts) for content in contents))
     while failures(conn) != {ids[2]: ("dead", max_attempts)}:
-        with crashing(url, history, len(ids), SHORT_LOCK) as process:
+        with crashing(url, history, len(ids)) as process:
             wait_until(lambda: has_ended(process) or is_over(conn))
             crashes += has_ended(process)
         recover(conn)

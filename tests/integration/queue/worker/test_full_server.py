@@ -13,12 +13,13 @@ from milepost import Job, Milepost, TakenJob, db
 from milepost.db import Connection, one
 from milepost.embedded import EmbeddedServer
 from tests.crashing import migrated_database
+from tests.integration.queue.conftest import LONG_LOCK
 from tests.integration.queue.worker.working import PATIENCE_SECONDS, is_empty, working
 from tests.server import postgres
 from tests.waiting import wait_until
 
 SERVER_CONNECTIONS = 25
-LOCK_SECONDS = 15.0  # 250 threads that ask for connections leave a busy machine little time
+pytestmark = pytest.mark.usefixtures("quick_heartbeats")
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,7 @@ def test_handlers_starve_neither_heartbeats_nor_completions(small_server: Embedd
     calls: list[int] = []
     is_free = threading.Event()
 
-    @mp.worker("emails", concurrency=250, lock=LOCK_SECONDS)
+    @mp.worker("emails", concurrency=250, lock=LONG_LOCK)
     def send(job: TakenJob, tx: Connection) -> None:
         calls.append(job.id)
         assert is_free.wait(PATIENCE_SECONDS)
@@ -60,7 +61,7 @@ def test_the_worker_s_own_connections_come_first(small_server: EmbeddedServer) -
     mp = Milepost(url)
     begun, is_free = threading.Event(), threading.Event()
 
-    @mp.worker("emails", concurrency=1, lock=LOCK_SECONDS / 3)
+    @mp.worker("emails", concurrency=1, lock=LONG_LOCK)
     def send(job: TakenJob, tx: Connection) -> None:
         begun.set()
         assert is_free.wait(PATIENCE_SECONDS)

@@ -12,9 +12,11 @@ import pytest
 from milepost import Job, JobTimedOut, Milepost, Retry, TakenJob
 from milepost.db import AsyncConnection, Connection, one
 from milepost.errors import TooManyAbandoned
+from tests.integration.queue.jobs import column, status
 from tests.integration.queue.worker.working import (
     PATIENCE_SECONDS,
     Working,
+    first_done,
     is_empty,
     statuses,
     working,
@@ -41,9 +43,11 @@ def test_an_async_handler_is_interrupted_and_may_clean_up(mp: Milepost, conn: Co
 
     hanging, quick = mp.put(conn, Job("slow", "hang"), Job("slow"))
     with working(slow):
-        wait_until(lambda: statuses(conn) == [("dead", 1, 1)])
-        assert "JobTimedOut: The handler of job 1 ran for more than 0.3 s" in last_error(conn)
+        wait_until(lambda: status(conn, hanging) == "dead")
+        error = column(conn, hanging, "last_error")
+        assert "JobTimedOut: The handler of job 1 ran for more than 0.3 s" in error
         wait_until(lambda: cleaned == [hanging, quick])
+        first_done(mp, conn, "slow")
 
 
 def test_an_async_transaction_is_rolled_back(mp: Milepost, conn: Connection) -> None:
@@ -91,13 +95,14 @@ def test_a_handler_in_a_thread_is_abandoned_and_can_change_nothing(
         else:
             quick.set()
 
-    mp.put(conn, Job("slow", "hang"), Job("slow"))
+    hanging, _ = mp.put(conn, Job("slow", "hang"), Job("slow"))
     with working(slow):
         assert quick.wait(PATIENCE_SECONDS)
-        wait_until(lambda: statuses(conn) == [("dead", 1, 1)])
+        wait_until(lambda: status(conn, hanging) == "dead")
+        first_done(mp, conn, "slow")
         is_free.set()
         assert lost.wait(PATIENCE_SECONDS)
-    assert statuses(conn) == [("dead", 1, 1)]
+    assert statuses(conn)[0] == ("dead", 1, 1)
 
 
 @pytest.mark.parametrize("waits_for", ["the server", "something else"])
@@ -111,11 +116,12 @@ def test_the_transaction_of_an_abandoned_handler_is_ended_from_outside(
 
     @few.worker("slow", timeout=SHORT, retry=NEVER, concurrency=1)
     def slow(job: TakenJob, tx: Connection) -> None:
-        tx.execute("insert into effects values (%s)", [job.id])
         if job.content != "hang":
+            tx.execute("insert into effects values (%s)", [job.id])
             return
-        tx.execute("lock table effects in share row exclusive mode")
         try:
+            tx.execute("insert into effects values (%s)", [job.id])
+            tx.execute("lock table effects in share row exclusive mode")
             if waits_for == "the server":
                 tx.execute("select pg_sleep(60)")
             assert is_free.wait(PATIENCE_SECONDS)
@@ -128,11 +134,10 @@ def test_the_transaction_of_an_abandoned_handler_is_ended_from_outside(
     with working(slow):
         wait_until(lambda: statuses(conn) == [("dead", 1, 1)])
         conn.execute("insert into effects values (0)")  # nobody holds the lock
-        (second,) = mp.put(conn, Job("slow"))
-        wait_until(lambda: len(statuses(conn)) == 1)
+        done = first_done(mp, conn, "slow")
         is_free.set()
         assert ended.wait(PATIENCE_SECONDS)
-    assert conn.execute("select job from effects order by 1").fetchall() == [(0,), (second,)]
+    assert conn.execute("select job from effects order by 1").fetchall() == [(0,), (done,)]
 
 
 def test_a_worker_that_leaves_too_many_threads_behind_ends_loudly(

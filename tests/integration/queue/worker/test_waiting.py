@@ -7,9 +7,13 @@ import time
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+import pytest
+
 from milepost import Job, Milepost, TakenJob
 from milepost.db import Connection, one
 from milepost.queue.verbs import take
+from milepost.queue.worker.buffer import Demand
+from milepost.runtime import Timing
 from tests.integration.processors import sessions
 from tests.integration.queue.jobs import expire
 from tests.integration.queue.worker.working import PATIENCE_SECONDS, is_empty, statuses, working
@@ -146,8 +150,11 @@ def test_a_worker_without_listen_keeps_no_session_state(mp: Milepost, conn: Conn
 
 
 def test_a_stopped_worker_ends_what_it_is_at_and_gives_the_rest_back(
-    mp: Milepost, conn: Connection
+    url: str, conn: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It takes many ahead, however slow the machine is, and gives none back before the stop."""
+    monkeypatch.setattr(Demand, "ahead", lambda _: 50)
+    mp = Milepost(url, timing=Timing(standstill_seconds=3600.0))
     begun, is_free = threading.Event(), threading.Event()
 
     @mp.worker("emails", concurrency=1)
@@ -159,7 +166,6 @@ def test_a_stopped_worker_ends_what_it_is_at_and_gives_the_rest_back(
     mp.put(conn, *(Job("emails", n) for n in range(1, 1001)))
     with working(send) as (worker,):
         assert begun.wait(PATIENCE_SECONDS)
-        # Quick jobs before made it take many ahead.
         wait_until(lambda: count(conn, "running") > 5)
         worker.stop.set()
         wait_until(lambda: count(conn, "running") == 1)  # the others are back at once

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import timedelta
 from threading import Thread
 from typing import Any
 
-from milepost.db import Connection
+from milepost import Job, Milepost
+from milepost.db import Connection, one
+from milepost.errors import JobFailed
 from milepost.runtime import Member, Stop
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 120.0
+LAST_ERROR = "select last_error from milepost.jobs where id = %s"
 
 
 class Working:
@@ -46,10 +50,10 @@ def working(*workers: Member) -> Iterator[list[Working]]:
     try:
         yield running
     finally:
-        for one in running:
-            one.stop.set()
-        for one in running:
-            if (error := one.ends()) is not None:
+        for each in running:
+            each.stop.set()
+        for each in running:
+            if (error := each.ends()) is not None:
                 raise error
 
 
@@ -62,6 +66,18 @@ def statuses(conn: Connection) -> list[tuple[Any, ...]]:
 
 def is_empty(conn: Connection) -> bool:
     return not statuses(conn)
+
+
+def first_done(mp: Milepost, conn: Connection, channel: str) -> int:
+    """The id of the first job that is done in time, of those that are put here one after the other.
+    On a busy machine the time of a job may be up though it has nearly nothing to do."""
+    while True:
+        (id_,) = mp.put(conn, Job(channel, keep_for=timedelta(hours=1)))
+        with suppress(JobFailed):
+            mp.wait_for_result(id_, PATIENCE_SECONDS)
+            return id_
+        (error,) = one(conn.execute(LAST_ERROR, [id_]).fetchone())
+        assert "ran for more than" in error
 
 
 def expire_locks(conn: Connection) -> None:
