@@ -3264,6 +3264,7 @@ CREATE FUNCTION milepost.metrics_queue(max_channels integer, max_counted integer
     SET enable_sort TO 'on'
     SET jit TO 'off'
     SET max_parallel_workers_per_gather TO '0'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$
 #variable_conflict use_column
 declare
@@ -3314,13 +3315,19 @@ begin
     select e.status, sum(e.number) as number, sum(e.number) >= bound as is_more
     from exact as e group by e.status
   ),
-  sample as materialized (
-    select
-      case when j.status in ('done', 'cancelled') then 'kept' else j.status::text end as status,
-      case when j.status in ('done', 'cancelled') then '' else j.channel end as channel,
-      round(count(*) * 100 / percent)::bigint as number
+  -- By status and channel as they are: a text made of each row's status would cost more than the sample.
+  sampled as materialized (
+    select j.status, j.channel, count(*) as number
     from "milepost".jobs as j tablesample system (percent) repeatable (0)
     where exists (select from totals as t where t.is_more)
+    group by j.status, j.channel
+  ),
+  sample as materialized (
+    select
+      case when f.status in ('done', 'cancelled') then 'kept' else f.status::text end as status,
+      case when f.status in ('done', 'cancelled') then '' else f.channel end as channel,
+      round(sum(f.number) * 100 / percent)::bigint as number
+    from sampled as f
     group by 1, 2
   ),
   -- Where the sample has found less than was counted, it is too small to tell.

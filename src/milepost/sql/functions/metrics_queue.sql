@@ -13,7 +13,7 @@ create or replace function {schema}.metrics_queue(max_channels integer, max_coun
 returns json
 language plpgsql volatile
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = on set jit = off
-set max_parallel_workers_per_gather = 0 as $$
+set max_parallel_workers_per_gather = 0 set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
   bound constant integer := coalesce(metrics_queue.max_counted, 1000);
@@ -63,13 +63,19 @@ begin
     select e.status, sum(e.number) as number, sum(e.number) >= bound as is_more
     from exact as e group by e.status
   ),
-  sample as materialized (
-    select
-      case when j.status in ('done', 'cancelled') then 'kept' else j.status::text end as status,
-      case when j.status in ('done', 'cancelled') then '' else j.channel end as channel,
-      round(count(*) * 100 / percent)::bigint as number
+  -- By status and channel as they are: a text made of each row's status would cost more than the sample.
+  sampled as materialized (
+    select j.status, j.channel, count(*) as number
     from {schema}.jobs as j tablesample system (percent) repeatable (0)
     where exists (select from totals as t where t.is_more)
+    group by j.status, j.channel
+  ),
+  sample as materialized (
+    select
+      case when f.status in ('done', 'cancelled') then 'kept' else f.status::text end as status,
+      case when f.status in ('done', 'cancelled') then '' else f.channel end as channel,
+      round(sum(f.number) * 100 / percent)::bigint as number
+    from sampled as f
     group by 1, 2
   ),
   -- Where the sample has found less than was counted, it is too small to tell.
