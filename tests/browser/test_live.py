@@ -105,6 +105,37 @@ def test_what_is_typed_in_a_part_that_changes_stays_until_it_is_taken_back(
     expect(page.get_by_role("link", name="anna", exact=True)).to_be_visible()
 
 
+def test_a_click_during_which_the_part_changes_is_not_lost(
+    shown: Shown, mp: Milepost, conn: Connection
+) -> None:
+    append(mp, conn, "anna")
+    page = shown.open("/log")
+    shown.follow()
+    page.get_by_role("link", name="anna", exact=True).hover()
+    page.mouse.down()
+    append(mp, conn, "ben")
+    expect(page.locator("#edges text", has_text="2 messages")).to_be_visible()  # another part
+    page.mouse.up()
+    expect(page).to_have_url(f"{shown.root}/log?key=anna")
+
+
+def test_selected_text_stays_until_it_is_not_selected_any_more(
+    shown: Shown, mp: Milepost, conn: Connection
+) -> None:
+    append(mp, conn, "anna")
+    page = shown.open("/log")
+    shown.follow()
+    selected = "document.getSelection().toString()"
+    page.evaluate("document.getSelection().selectAllChildren(document.querySelector('#tail td'))")
+    text = page.evaluate(selected)
+    append(mp, conn, "ben")
+    expect(page.locator("#edges text", has_text="2 messages")).to_be_visible()  # another part
+    assert text
+    assert page.evaluate(selected) == text
+    page.evaluate("document.getSelection().removeAllRanges()")
+    expect(page.get_by_role("link", name="ben", exact=True)).to_be_visible()
+
+
 def test_scroll_and_open_details_stay(
     shown: Shown, mp: Milepost, conn: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,12 +1,14 @@
 // Follows one event stream and replaces the parts of the page that changed. What the user is doing
-// stays: focus, selection, scroll position, open details, and what was typed or chosen.
+// stays: focus, selection, scroll position, open details, what was typed or chosen, and what is
+// being clicked.
 "use strict";
 
 const LOST_AFTER_MS = 3000; // the server ends a stream from time to time: the next one is opened soon
 const status = document.getElementById("live");
 let stream = null;
 let lostTimer = null;
-const held = new Map(); // parts that came while the user typed in them, by id
+let pressed = null; // a click that ends on another element than it began on is lost
+const held = new Map(); // parts that came while they were used, by id
 
 function say(text, isBad) {
   if (status.textContent !== text) status.textContent = text;
@@ -24,6 +26,12 @@ function isEdited(control) {
     return !options.every((o, i) => control.multiple ? o.selected === o.defaultSelected : o.selected === isInitial(o, i));
   }
   return "defaultValue" in control && control.value !== control.defaultValue;
+}
+
+function isUsed(section) {
+  const selection = document.getSelection();
+  const isSelected = !selection.isCollapsed && selection.containsNode(section, true);
+  return isSelected || section.contains(pressed) || controls(section).some(isEdited);
 }
 
 function controls(element) {
@@ -82,7 +90,7 @@ function restore(section, state) {
 function replace(part) {
   const section = document.getElementById(part.id);
   if (!section || section.dataset.live === part.version) return;
-  if (controls(section).some(isEdited)) {
+  if (isUsed(section)) {
     held.set(part.id, part);
     return;
   }
@@ -95,8 +103,10 @@ function replace(part) {
   window.scrollTo(x, y);
 }
 
-// What was typed is gone again (a reset, or the old value): show what came meanwhile.
-function release() {
+// What was typed is gone again (a reset, or the old value), the click has ended, or nothing is
+// selected any more: show what came meanwhile.
+function release({ type }) {
+  if (type.startsWith("pointer")) pressed = null;
   for (const part of [...held.values()]) replace(part);
 }
 
@@ -129,7 +139,10 @@ function close() {
 
 if (document.body.dataset.events) {
   document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
-  document.addEventListener("focusout", () => setTimeout(release));
+  document.addEventListener("pointerdown", ({ target }) => { pressed = target.closest("a, button, summary"); });
+  for (const name of ["focusout", "selectionchange", "pointerup", "pointercancel"]) {
+    document.addEventListener(name, (event) => setTimeout(release, 0, event)); // a click comes after these
+  }
   window.addEventListener("pagehide", close);
   window.addEventListener("pageshow", open);
   open();

@@ -19,7 +19,7 @@ from tests.archiving import Archive
 from tests.integration.log.history.machine import Log
 from tests.models import look_for_a_fault, run_model
 
-EXAMPLES = 50
+EXAMPLES = 30
 ROUNDS = 50
 
 
