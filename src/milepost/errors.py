@@ -1330,6 +1330,15 @@ class RebuildFailed(PipelineError):
     """A rebuild that stopped; what it has filled is kept, unless the message says otherwise."""
 
 
+class RebuildRuns(WithFacts):
+    """A rebuild that the dashboard is asked for while the one that it has started still runs."""
+
+    name: str
+    process: int
+    template = """A rebuild of {name!r} that was started here is running, in process {process}.
+        Nothing was changed. Wait until it has ended."""
+
+
 class NothingToRebuild(WithFacts):
     """Nothing downstream of a pipeline or topic has a table that could be filled again."""
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 _UNREAD = object()
+_BIGINT = 2**63 - 1  # the largest that PostgreSQL has
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -36,7 +37,7 @@ class Position:
         """From `17:42`, or from `42`, the short form in a log in append order."""
         first, colon, second = text.partition(":")
         parts = (first, second) if colon else ("0", first)
-        if not all(part.isascii() and part.isdigit() for part in parts):
+        if not all(_is_bigint(part) for part in parts):
             raise InvalidPosition(text)
         return cls(int(parts[0]), int(parts[1]))
 
@@ -45,6 +46,12 @@ class Position:
 
 
 Position.BEGINNING = Position(0, 0)
+
+
+def _is_bigint(text: str) -> bool:
+    """Digits only, and not so many that no column could hold them."""
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(_BIGINT))
+    return is_number and int(text) <= _BIGINT
 
 
 @dataclass(frozen=True, slots=True)

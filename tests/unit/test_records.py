@@ -49,7 +49,26 @@ def test_the_short_form_is_a_position_in_append_order() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", ":", "1:", ":1", "1:2:3", "-1", "1:-2", " 1", "1 ", "1.5", "x", "٣", "²", "1_0", "+1"],
+    [
+        "",
+        ":",
+        "1:",
+        ":1",
+        "1:2:3",
+        "-1",
+        "1:-2",
+        " 1",
+        "1 ",
+        "1.5",
+        "x",
+        "٣",
+        "²",
+        "1_0",
+        "+1",
+        str(2**63),
+        f"{2**63}:1",
+        "1" * 5000,
+    ],
 )
 def test_a_text_that_is_no_position_is_refused(text: str) -> None:
     with pytest.raises(InvalidPosition, match="expected '42' or '17:42'") as caught:

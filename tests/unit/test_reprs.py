@@ -8,6 +8,7 @@ from pkgutil import walk_packages
 
 import milepost
 from milepost import Milepost, TakenJob
+from tests.integration.contrib.django.configured import configure
 
 SECRET = "hunter2"  # noqa: S105
 URL = f"postgresql://me:{SECRET}@localhost/nowhere"
@@ -28,6 +29,7 @@ def test_no_runner_shows_its_url() -> None:
 
 
 def every_dataclass() -> list[type]:
+    configure()  # models need Django's settings
     found = []
     for module in walk_packages(milepost.__path__, "milepost."):
         if module.name.endswith("__main__"):

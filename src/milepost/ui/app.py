@@ -29,7 +29,7 @@ from milepost.errors import MilepostError
 from milepost.ui import pages
 from milepost.ui.actions import ACTIONS
 from milepost.ui.broadcast import Broadcast
-from milepost.ui.drawn.error_pages import not_found, refused, unreachable
+from milepost.ui.drawn.error_pages import not_found, refused, reported, unreachable
 from milepost.ui.drawn.page import NotFound, Page, PageFunction, View
 from milepost.ui.drawn.render import (
     CSRF_PLACEHOLDER,
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from milepost.ui.rebuilds import Rebuilds
 
 _NOTICE_SECONDS = 60
+_NOTICE_BYTES = 900  # a browser keeps cookies of 4,096, and each may take four there
 _OWN_FIELDS = ("csrf", "back", "confirmed")
 
 
@@ -114,7 +115,7 @@ class Dashboard:
         self.access = access
         self._mp = mp
         self._forms = FormTokens(access.signer)
-        self._can_rebuild = rebuilds is not None
+        self._rebuilds = rebuilds
         more = [] if rebuilds is None else [rebuilds.action]
         self._actions = {action.name: action for action in (*ACTIONS, *more)}
         self._pages = [PageRoute.of(path, function) for path, function in pages.ROUTES]
@@ -129,7 +130,8 @@ class Dashboard:
             exception_handlers={
                 NotFound: not_found,
                 MilepostError: refused,
-                psycopg.Error: unreachable,
+                psycopg.OperationalError: unreachable,
+                psycopg.Error: reported,
                 404: not_found,
             },
         )
@@ -250,11 +252,12 @@ class Dashboard:
         """What is refused is shown on the page that the action came from."""
         try:
             with self._mp.connect() as conn, db.acting(conn, "operate"):
-                return {"text": action.perform(conn, self._mp.schema, who, fields), "ok": True}
+                said, is_done = action.perform(conn, self._mp.schema, who, fields), True
         except (MilepostError, ValueError) as error:
-            return {"text": " ".join(str(error).split()), "ok": False}
+            said, is_done = " ".join(str(error).split()), False
         finally:
             self.board.forget()
+        return {"text": _shortened(said), "ok": is_done}
 
     def _confirm(
         self, request: Request, action: Action, fields: Mapping[str, str], back: str
@@ -335,9 +338,15 @@ class Dashboard:
                 given = dict(parse_qsl(query))
                 return page.function, View(
                     parameters, given, self.board, self.history, self.checkup,
-                    self.access.is_read_only, self._can_rebuild,
+                    self.access.is_read_only, self._rebuilds,
                 )  # fmt: skip
         raise NotFound(f"There is no page {path!r}.")
+
+
+def _shortened(text: str) -> str:
+    """What a cookie has room for, however its characters are written there."""
+    kept = text.encode()[:_NOTICE_BYTES].decode(errors="ignore")
+    return text if kept == text else f"{kept}…"
 
 
 def _rendered(function: PageFunction, view: View, rendering: Rendering) -> tuple[Page, Any]:

@@ -12,9 +12,10 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass, field
-from threading import Thread
+from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
+from milepost.errors import RebuildRuns
 from milepost.pipeline import admin
 from milepost.ui.action import Action
 from milepost.ui.actions.fields import text
@@ -33,6 +34,9 @@ class Rebuilds:
 
     app: str
     url: str = field(repr=False)
+    # The last process of each pipeline.
+    _processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict, init=False)
+    _lock: Lock = field(default_factory=Lock, init=False)  # two clicks start one process
 
     @property
     def action(self) -> Action:
@@ -46,10 +50,28 @@ class Rebuilds:
             in_transaction=False,
         )
 
+    def outcome(self, name: str) -> str | None:
+        """What became of the one that was started last, unless it has ended well: then its version
+        says so."""
+        process = self._processes.get(name)
+        code = None if process is None else process.poll()
+        if process is None or code == 0:
+            return None
+        if code is None:
+            return f"Process {process.pid} of this dashboard's machine is at it."
+        return (
+            f"The rebuild that was started here has ended with exit code {code}. What it said is "
+            "in the output of this dashboard's process. What it has filled is kept."
+        )
+
     def _run(self, conn: Connection, schema: str, fields: Fields) -> str:
         name = text(fields, "name")
         admin.find(conn, schema, name)
-        process = self._start(name)
+        with self._lock:
+            process = self._processes.get(name)
+            if process is not None and process.poll() is None:
+                raise RebuildRuns(name, process.pid)
+            process = self._processes[name] = self._start(name)
         return f"The rebuild of {name} has begun, in process {process.pid}. It is shown here soon."
 
     def _start(self, name: str) -> subprocess.Popen[bytes]:

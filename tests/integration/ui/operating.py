@@ -50,6 +50,7 @@ class Operator:
         given |= {"csrf": self.token(), "back": "/audit", "confirmed": "yes"}
         answer = self.client.post(f"/actions/{action}", data=given)
         assert answer.status_code == 200, answer.text
+        self.notice_cookie = answer.history[0].headers["set-cookie"].partition(";")[0]
         (kind, text) = found(_NOTICE, answer.text)
         self.succeeded = kind == "good"
         return html.unescape(text)

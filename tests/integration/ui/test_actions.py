@@ -58,6 +58,13 @@ def test_a_read_only_dashboard_refuses_every_action(mp: Milepost, conn: Connecti
             assert (name, answer.status_code, operator.audit()) == (name, 403, [])
 
 
+def test_a_long_refusal_is_shown_too(operator: Operator) -> None:
+    """It is in a cookie, of which browsers keep at most 4,096 bytes."""
+    said = operator.refused("pause-processor", name='"é😀' * 2000)
+    assert said.endswith("…")
+    assert 2000 < len(operator.notice_cookie) <= 4096
+
+
 def test_what_is_destructive_asks_first(operator: Operator) -> None:
     fields = {"name": "<b>", "ids": "7", "version": "1", "csrf": operator.token(), "back": "/queue"}
     for name in DESTRUCTIVE:

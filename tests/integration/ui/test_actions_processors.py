@@ -139,6 +139,14 @@ def test_a_segment_that_does_not_exist_is_refused(operator: Operator) -> None:
     assert "'x'" in operator.refused("split-segment", name="cut", segment="x")
 
 
+def test_a_key_that_no_message_can_have_is_refused(operator: Operator) -> None:
+    assert "NUL" in operator.refused("drop-dead-letters", key="\0")
+
+
+def test_a_position_that_no_message_can_have_is_refused(operator: Operator) -> None:
+    assert "is neither" in operator.refused("reset-processor", name="cut", to=str(2**63))
+
+
 def test_a_dead_letter_of_a_parked_key_is_retried_with_the_others_of_its_key(
     operator: Operator,
 ) -> None:

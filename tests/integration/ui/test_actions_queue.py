@@ -98,6 +98,13 @@ def test_a_channel_is_paused_and_resumed_and_keeps_its_limits(operator: Operator
     assert policies(operator.conn)["limited"] == Policy(max_concurrency=2)
 
 
+def test_a_name_is_taken_as_it_is(operator: Operator) -> None:
+    """Spaces are part of it: another channel may have the same name without them."""
+    operator.done("pause-channel", name=" limited ")
+    assert policies(operator.conn)[" limited "].paused
+    assert not policies(operator.conn)["limited"].paused
+
+
 def test_limits_are_edited_and_a_paused_channel_stays_paused(operator: Operator) -> None:
     operator.act("pause-channel", name="limited")
     operator.done(

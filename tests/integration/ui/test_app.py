@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
+import psycopg
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -14,6 +15,7 @@ from starlette.testclient import TestClient
 from milepost import Milepost
 from milepost.sql import LogOrder
 from milepost.ui import Dashboard, dashboard
+from milepost.ui.observed import log_reads
 from tests.server import TestServer
 
 TOKEN = "a-token-of-some-length"  # noqa: S105
@@ -125,10 +127,33 @@ def test_a_form_without_the_browsers_token_changes_nothing(client: Make) -> None
 
 def test_what_does_not_exist_is_not_found(client: Make) -> None:
     shown = client()
-    for path in ("/nothing", "/log/0:12345", "/log/abc", "/events?view=/nothing"):
+    beyond = f"/log/{10**22}"
+    for path in ("/nothing", "/log/0:12345", "/log/abc", beyond, "/events?view=/nothing"):
         answer = shown.get(path)
         assert answer.status_code == 404, path
         assert "Not found" in answer.text
+
+
+@pytest.mark.parametrize(
+    "path", ["/log?topic=%00", "/log?type=%00", "/log?key=a%00", "/queue/limited?search=%00",
+             "/dead-letters?key=%00", "/audit?subject=%00"]
+)  # fmt: skip
+def test_a_filter_that_nothing_can_match_is_no_filter(client: Make, path: str) -> None:
+    """PostgreSQL stores no NUL."""
+    assert client().get(path).status_code == 200
+
+
+def test_what_the_database_refuses_is_not_said_to_be_a_lost_database(
+    client: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise psycopg.errors.InvalidTextRepresentation("invalid input syntax")
+
+    monkeypatch.setattr(log_reads, "read_tail", refuse)
+    answer = client().get("/log")
+    assert answer.status_code == 500
+    assert "The database refuses this" in answer.text
+    assert "invalid input syntax" in answer.text
 
 
 def test_below_a_prefix_every_link_and_cookie_has_it(made: Callable[..., Dashboard]) -> None:

@@ -36,3 +36,13 @@ def test_the_number_of_series_is_bounded() -> None:
     ring.note(1, {str(number): 1.0 for number in range(MAX_SERIES + 5)})
     assert ring.series(str(MAX_SERIES - 1), 1, 1) == [1.0]
     assert ring.series(str(MAX_SERIES), 1, 1) == [None]
+
+
+def test_a_new_series_takes_the_place_of_the_one_that_was_noted_longest_ago() -> None:
+    """Channels come and go: those of today have charts too."""
+    ring = Ring(5, 1)
+    ring.note(1, {"gone": 1.0} | {str(number): 1.0 for number in range(MAX_SERIES - 1)})
+    ring.note(2, {"new": 2.0} | {str(number): 2.0 for number in range(MAX_SERIES - 1)})
+    assert ring.series("new", 2, 2) == [None, 2.0]
+    assert ring.series("gone", 2, 2) == [None, None]
+    assert ring.series("0", 2, 2) == [1.0, 2.0]

@@ -34,7 +34,7 @@ def drop_matching(conn: Connection, schema: str, fields: Fields) -> str:
 
 def _matching(conn: Connection, schema: str, fields: Fields) -> list[int]:
     """Those of a processor or pipeline, of a key, with a search; all, without any of them."""
-    processor, key = optional_text(fields, "processor"), fields.get("key") or None
+    processor, key = optional_text(fields, "processor"), optional_text(fields, "key")
     search = optional_text(fields, "search")
     found = dead_letters.list_dead_letters(conn, schema, processor, AT_MOST, key, search=search)
     return [letter.id for letter in found]

@@ -1,4 +1,6 @@
-"""The fields of forms as values. An empty field is one that was not filled in."""
+"""The fields of forms as values. An empty field is one that was not filled in.
+
+Names and keys are taken as they are: spaces at their ends are part of them."""
 
 from __future__ import annotations
 
@@ -27,18 +29,18 @@ def text(fields: Fields, name: str) -> str:
 
 def optional_text(fields: Fields, name: str) -> str | None:
     """PostgreSQL has no NUL, so nothing there is called so."""
-    found = fields.get(name, "").strip()
+    found = fields.get(name, "")
     if "\0" in found:
         raise InvalidField(name, found, "text without the character NUL")
     return found or None
 
 
 def whole(fields: Fields, name: str) -> int:
-    return _whole(name, text(fields, name))
+    return _whole(name, text(fields, name).strip())
 
 
 def optional_whole(fields: Fields, name: str) -> int | None:
-    found = optional_text(fields, name)
+    found = _written(fields, name)
     return None if found is None else _whole(name, found)
 
 
@@ -48,7 +50,7 @@ def wholes(fields: Fields, name: str) -> list[int]:
 
 
 def optional_seconds(fields: Fields, name: str) -> float | None:
-    found = optional_text(fields, name)
+    found = _written(fields, name)
     if found is None:
         return None
     try:
@@ -61,6 +63,12 @@ def beside(conn: Connection) -> Callable[[], Connection]:
     """Opens further connections like this one, for what must commit by itself."""
     info = make_conninfo(conn.info.dsn, password=conn.info.password or None)
     return partial(db.connect_pooled if db.is_pooled(conn) else db.connect, info)
+
+
+def _written(fields: Fields, name: str) -> str | None:
+    """What somebody has typed, without spaces around it."""
+    found = optional_text(fields, name)
+    return None if found is None else found.strip() or None
 
 
 def _whole(name: str, found: str) -> int:

@@ -47,7 +47,7 @@ def move(conn: Connection, schema: str, fields: Fields) -> str:
     key = _found(conn, schema, fields)
     if admin.has_reset_handlers(conn, schema, key):
         raise ResetNeedsApplication(key.processor)
-    start = parse_start(text(fields, "to"))
+    start = parse_start(text(fields, "to").strip())
     position = reset(conn, beside(conn), schema, key, start)
     return f"{_label(key)} continues after {position}."
 

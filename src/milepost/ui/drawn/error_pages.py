@@ -31,6 +31,11 @@ def unreachable(request: Request, error: Exception) -> Response:
     return _error_page(request, "The database does not answer", str(error), 503)
 
 
+def reported(request: Request, error: Exception) -> Response:
+    """It answers, and says what is wrong."""
+    return _error_page(request, "The database refuses this", str(error), 500)
+
+
 def _error_page(request: Request, title: str, text: str, status_code: int) -> Response:
     place = Place(request.scope.get("root_path", ""))
     context = {"title": title, "text": text, "sections": pages.SECTIONS}

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from milepost.ui.observed.board import Board
     from milepost.ui.observed.checkup import Checkup
     from milepost.ui.observed.history import History
+    from milepost.ui.rebuilds import Rebuilds
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class View:
     history: History
     checkup: Checkup
     is_read_only: bool = False
-    can_rebuild: bool = False  # pipelines, from their pages
+    rebuilds: Rebuilds | None = None  # of pipelines, from their pages
 
 
 PageFunction: TypeAlias = Callable[[View], Page]

@@ -21,6 +21,7 @@ class Ring:
     size: int
     step_seconds: int
     _steps: list[int] = field(init=False)  # which step a slot holds
+    # In the order in which they were noted last.
     _values: dict[str, array[float]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -33,9 +34,23 @@ class Ring:
             self._steps[slot] = step
             for kept in self._values.values():
                 kept[slot] = nan
-        for name, value in values.items():
-            if name in self._values or len(self._values) < MAX_SERIES:
-                self._values.setdefault(name, array("f", [nan]) * self.size)[slot] = value
+        # Those that are known first: what they are about to be told must not look old.
+        for name in sorted(values, key=lambda each: each not in self._values):
+            is_known = name in self._values
+            found = self._values.pop(name) if is_known else self._new(slot)
+            if found is not None:
+                found[slot] = values[name]
+                self._values[name] = found
+
+    def _new(self, slot: int) -> array[float] | None:
+        """An empty series. If there are as many as may be, the one noted longest ago ends, unless
+        it belongs to this step too."""
+        if len(self._values) >= MAX_SERIES:
+            oldest = next(iter(self._values))
+            if not isnan(self._values[oldest][slot]):
+                return None
+            del self._values[oldest]
+        return array("f", [nan]) * self.size
 
     def series(self, name: str, until: float, count: int) -> list[float | None]:
         """The last `count` steps up to a time, the oldest first; None: nothing was noted."""

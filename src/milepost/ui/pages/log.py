@@ -12,6 +12,7 @@ from milepost.ui.drawn.page import NotFound, Page, PageRoutes, Part, View
 from milepost.ui.observed import log_reads, snapshot
 from milepost.ui.observed.board import HALF_SECONDS
 from milepost.ui.observed.log_reads import TailFilter
+from milepost.ui.observed.reading import given
 
 if TYPE_CHECKING:
     from milepost.log.diagnosis import Holder
@@ -20,7 +21,7 @@ LONGEST_SHOWN = 200_000  # characters of a payload
 
 
 def tail(view: View) -> Page:
-    wanted = TailFilter(*(view.query.get(name) or None for name in ("topic", "type", "key")))
+    wanted = TailFilter(*(given(view, name) for name in ("topic", "type", "key")))
     edges = edges_of(view)
     read = partial(log_reads.read_tail, wanted=wanted)
     messages = view.board.look(("log-tail", wanted), read, HALF_SECONDS)

@@ -50,7 +50,12 @@ def one(view: View) -> Page:
         Part(
             "rebuild",
             "pipelines/rebuild.html",
-            {"name": name, "rebuilds": rebuilds, "can_rebuild": view.can_rebuild},
+            {
+                "name": name,
+                "rebuilds": rebuilds,
+                "can_rebuild": view.rebuilds is not None,
+                "outcome": None if view.rebuilds is None else view.rebuilds.outcome(name),
+            },
         ),
     ]
     if any(each.dead_letters for each in versions):
