@@ -23,7 +23,7 @@ _MARKS = 6  # transactions that are drawn; the list below has all
 def draw_log(edges: Edges) -> Markup:
     is_held = bool(edges.holders) or edges.above > 0
     left = 170 if edges.archived else 4
-    right = _WIDTH - 190 if is_held else _WIDTH - 24
+    right = _WIDTH - 250 if is_held else _WIDTH - 24
     body = [*_files(edges, left), *_readable(edges, left, right)]
     if is_held:
         body += _waiting(edges, right)
