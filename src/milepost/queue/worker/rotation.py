@@ -24,6 +24,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from statistics import median
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -36,9 +37,12 @@ Head: TypeAlias = "tuple[int, datetime, int]"
 Heads: TypeAlias = "dict[str, Head]"
 BEGINNING: Head = (-(2**15), datetime(1, 1, 1, tzinfo=UTC), 0)
 
-# A look is slow when it takes longer than this, and longer than its jobs account for.
+# A look is slow when it takes longer than this, and longer than its jobs account for: so many times
+# as long as they have taken in the quickest look, but no longer than this.
 SLOW_SECONDS = 0.004
+QUICKEST_TIMES = 2
 SECONDS_A_JOB = 0.0001
+TELLING_JOBS = 100  # a look that gave fewer says little about what each takes
 # Hints are used for this many times as long as the slow look took, but no longer than this: a
 # machine that held the look up for a while must not hide jobs for minutes.
 HINTED_TIMES = 10
@@ -79,6 +83,7 @@ class Rotation:
     after: str | None = None  # the channel that was served last
     width: int = NARROWEST
     _content_looks: int = 0  # in a row
+    _seconds_a_job: float = SECONDS_A_JOB / QUICKEST_TIMES  # in the quickest look
     _slow_looks: int = 0  # in a row
     _full_seconds: float = 0.0  # of the last full look
     _hinted_until: float = 0.0
@@ -117,6 +122,7 @@ class Rotation:
         """What a full look found, whether that is all that was wanted, and how long it took. One
         slow look may have other reasons. `looked_at`: the server's time when it began."""
         self._judge_hints()
+        self._note_quick(seconds, len(jobs))
         self._fit(len({job.channel for job in jobs}), is_all=is_all)
         self._full_seconds = seconds
         self._slow_looks = self._slow_looks + 1 if self._is_slow(seconds, len(jobs)) else 0
@@ -131,6 +137,7 @@ class Rotation:
     def took_from(self, jobs: Sequence[TakenJob], seconds: float) -> None:
         """What a hinted look found."""
         self._hinted.append(seconds)
+        self._note_quick(seconds, len(jobs))
         self._remember(jobs)
 
     def found_empty(self, channel: str, looked_at: datetime) -> None:
@@ -149,9 +156,14 @@ class Rotation:
             self.width = max(NARROWEST, self.width // 2)
             self._content_looks = 0
 
+    def _note_quick(self, seconds: float, jobs: int) -> None:
+        if jobs >= TELLING_JOBS:
+            self._seconds_a_job = min(self._seconds_a_job, seconds / jobs)
+
     def _judge_hints(self) -> None:
-        """Hints that save less than half of the time are not worth what they hide."""
-        if self._hinted and sum(self._hinted) / len(self._hinted) > self._full_seconds / 2:
+        """Hints that save less than a third of the time are not worth what they hide. By the
+        median: a machine that holds one look up says nothing about hints."""
+        if self._hinted and median(self._hinted) > self._full_seconds * 2 / 3:
             self._tolerated_looks = TOLERATED_LOOKS
             self._tolerated_seconds = 2 * self._full_seconds
         self._hinted.clear()
@@ -159,7 +171,8 @@ class Rotation:
     def _is_slow(self, seconds: float, jobs: int) -> bool:
         self._tolerated_looks = max(0, self._tolerated_looks - 1)
         tolerated = self._tolerated_seconds if self._tolerated_looks else 0.0
-        return seconds > max(self.slow_seconds + SECONDS_A_JOB * jobs, tolerated)
+        usual = self.slow_seconds + QUICKEST_TIMES * self._seconds_a_job * jobs
+        return seconds > max(usual, tolerated)
 
     def _found_all_before(self, jobs: Sequence[TakenJob], time: datetime) -> None:
         """A full look saw what is before the jobs that it took."""
