@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 from collections.abc import Callable
 
 import psycopg
@@ -14,7 +17,7 @@ from milepost import Message, Milepost
 from milepost.db import Connection
 from milepost.processors.set_aside.dead_letters import list_dead_letters
 from milepost.queue import admin, policies
-from milepost.ui import dashboard
+from milepost.ui import Dashboard, dashboard
 from tests import operated
 from tests.browser.conftest import Shown
 from tests.browser.test_operating import actions, confirm, press, row, said
@@ -104,6 +107,34 @@ def test_a_pipeline_and_a_schedule_are_resumed(shown: Shown, conn: Connection) -
     said(page, "weekly is resumed")
     paused = "select count(*) from milepost.schedules where is_paused"
     assert conn.execute(paused).fetchone() == (0,)
+
+
+def test_a_rebuild_is_started_and_its_end_is_shown(
+    mp: Milepost,
+    conn: Connection,
+    serve: Callable[[Dashboard], str],
+    show: Callable[[str], Shown],
+) -> None:
+    """With an application that hangs. What one with Spark fills is in tests/pipeline/rebuild."""
+    shown = show(serve(mp.dashboard(app="tests.integration.ui.application_that_hangs:mp")))
+    page = shown.open("/pipelines/revenue")
+    press(page, "Continue")
+    confirm(page, "Fill a new version of revenue", "Rebuild")
+    said(page, "The rebuild of revenue has begun")
+    outcome = page.locator("#rebuild .notice")
+    expect(outcome).to_contain_text("of this dashboard's machine is at it")
+    shown.follow()
+    os.kill(int(re.findall(r"\d+", outcome.inner_text())[0]), signal.SIGKILL)
+    expect(outcome).to_contain_text("exit code -9")
+    assert actions(conn) == ["rebuild-pipeline"]
+
+
+def test_a_channel_is_resumed(shown: Shown, conn: Connection) -> None:
+    page = shown.open("/queue")
+    for label, is_paused in (("Pause", True), ("Resume", False)):
+        press(row(page, "limited"), label)
+        said(page, f"limited is {label.lower()}d")
+        assert policies(conn)["limited"].paused is is_paused
 
 
 def test_limits_are_removed_and_a_job_is_cancelled(shown: Shown, conn: Connection) -> None:
