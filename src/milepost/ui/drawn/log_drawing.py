@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 _WIDTH, _HEIGHT = 720, 96
 _TOP, _TALL = 34, 26
+_MARGIN = 24  # to the right of the bar
 _MARKS = 6  # transactions that are drawn; the list below has all
 
 
 def draw_log(edges: Edges) -> Markup:
     is_held = bool(edges.holders) or edges.above > 0
     left = 170 if edges.archived else 4
-    right = _WIDTH - 250 if is_held else _WIDTH - 24
+    right = _WIDTH - 250 if is_held else _WIDTH - _MARGIN
     body = [*_files(edges, left), *_readable(edges, left, right)]
     if is_held:
         body += _waiting(edges, right)
@@ -68,19 +69,27 @@ def _readable(edges: Edges, left: int, right: int) -> list[str]:
         _bar(left, right - left, "s0", words),
         _text(middle, _TOP + _TALL + 18, f"{about}{count(edges.messages, 'message')}", "middle"),
         _line(right, "stroke-accent"),
-        _text(right, 14, f"horizon {edges.horizon or 'unknown'}", "middle", "strong"),
+        _horizon(edges, right),
     ]
+
+
+def _horizon(edges: Edges, right: int) -> str:
+    """Over its line; beside the end of the drawing, where half of it would be outside."""
+    words = f"horizon {edges.horizon or 'unknown'}"
+    if right == _WIDTH - _MARGIN:
+        return _text(_WIDTH - 4, 14, words, "end", "strong")
+    return _text(right, 14, words, "middle", "strong")
 
 
 def _waiting(edges: Edges, right: int) -> list[str]:
     words = f"{count(edges.above, 'message')} above the horizon"
-    wide = _WIDTH - 24 - right
+    wide = _WIDTH - _MARGIN - right
     marks = edges.holders[:_MARKS]
     step = wide / (len(marks) + 1)
     return [
         _bar(right, wide, "s2", words),
         *(_mark(right + step * (number + 1), each) for number, each in enumerate(marks)),
-        _text(_WIDTH - 24, 28, words if edges.above else "open transactions", "end", "bad"),
+        _text(_WIDTH - _MARGIN, 28, words if edges.above else "open transactions", "end", "bad"),
     ]
 
 
