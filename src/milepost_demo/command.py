@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
+from pathlib import Path
+from shutil import which
 from types import FrameType
 from typing import Annotated, Literal
 
@@ -20,6 +24,7 @@ from milepost_demo.display import print_outcome, progress
 from milepost_demo.place import Place, demo_place
 from milepost_demo.run import run
 
+PROGRAM = "milepost"
 # In addition to the time of the writers: to start the server and the writers, and to read to the
 # end.
 GRACE_SECONDS = 45.0
@@ -65,9 +70,15 @@ def command(
             print_json({"ok": outcome.failure is None, **asdict(outcome)})
         else:
             print_outcome(outcome)
-            say(f"look at it in the browser: milepost ui --schema {place.mp.schema}")
+            say(f"look at it in the browser: {_program()} ui --schema {place.mp.schema}")
     if outcome.failure is not None:
         raise typer.Exit(1)
+
+
+def _program() -> str:
+    """As it can be typed: after `make demo`, it is not on the PATH."""
+    installed = Path(sys.executable).with_name(PROGRAM)
+    return PROGRAM if which(PROGRAM) or not installed.exists() else os.path.relpath(installed)
 
 
 def _dashboard(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,6 +94,9 @@ def test_the_demo_starts_over_and_serves_the_dashboard_while_it_runs(
     result = Cli("").run(*arguments)
     assert result.code == 0, result
     assert "ok: nothing was lost, doubled or out of order" in result.stdout
+    program = re.search(rf"in the browser: (\S+) ui --schema {SCHEMA}", result.stderr)
+    assert program is not None
+    assert shutil.which(program[1]) is not None, "it cannot be typed as it is shown"
     assert max(map(len, result.stdout.splitlines())) <= 80
     assert not EmbeddedServer(directory).is_running()
     EmbeddedServer(directory).start()
