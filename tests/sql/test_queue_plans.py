@@ -103,8 +103,7 @@ STATEMENTS: dict[str, str] = {
     "'daily', '1 day', null, null, now(), now() + interval '1 day', 'channel7', '')",
     "schedules of the previous release": "select milepost.overdue_old_schedules('5 s')",
 }
-# How many pages each may touch. A take goes down to 100 channels and their policies, and writes. A
-# purge goes down to each channel that has dead jobs.
+# How many pages each may touch. A take goes down to 100 channels and their policies, and writes.
 FEW, SOME, MANY = 150, 500, 12_000
 PAGES = {
     "promote": 20,
@@ -127,7 +126,6 @@ PAGES = {
     "tell followers": 2 * SOME,
     "tell a follower": 2 * SOME,
     "age": 2 * SOME,
-    "purge dead": MANY,
 }
 
 

@@ -4272,32 +4272,41 @@ begin
   if names is null then
     return 0;
   end if;
-  with recursive visited (channel) as (
-    (
-      select j.channel from "milepost".jobs as j where j.status = 'dead'
+  with recursive policies as (
+    select p.name, p.keep_for, right(p.name, 1) = '*' as is_prefix,
+      case when right(p.name, 1) = '*' then left(p.name, -1) else p.name end collate "C" as start
+    from unnest(names, times) as p (name, keep_for)
+  ),
+  visited (name, keep_for, is_prefix, start, channel) as (
+    select p.name, p.keep_for, p.is_prefix, p.start, first.channel
+    from policies as p
+    cross join lateral (
+      select j.channel from "milepost".jobs as j where j.status = 'dead' and j.channel >= p.start
       order by j.channel, j.finished_at limit 1
-    )
+    ) as first
+    where first.channel = p.start or p.is_prefix and starts_with(first.channel, p.start)
     union all
-    select next.channel from visited as v cross join lateral (
+    select v.name, v.keep_for, v.is_prefix, v.start, next.channel
+    from visited as v
+    cross join lateral (
       select j.channel from "milepost".jobs as j where j.status = 'dead' and j.channel > v.channel
       order by j.channel, j.finished_at limit 1
     ) as next
+    where v.is_prefix and starts_with(next.channel, v.start)
   ),
   old as materialized (
     select j.id
     from visited as v
     cross join lateral (
-      select times[array_position(names, "milepost".closest_policy(v.channel, names))] as keep_for
-    ) as policy
-    cross join lateral (
       select d.id from "milepost".jobs as d
       where d.status = 'dead' and d.channel = v.channel
-        and d.finished_at <= this_moment - policy.keep_for
+        and d.finished_at <= this_moment - v.keep_for
         and not exists (select from "milepost".job_dependencies as w where w.after_id = d.id)
       order by d.channel, d.finished_at
       limit purge_dead.max_count
       for update skip locked
     ) as j
+    where v.name = "milepost".closest_policy(v.channel, names)
     limit purge_dead.max_count
   ),
   purged as (

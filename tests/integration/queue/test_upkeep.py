@@ -73,6 +73,17 @@ def test_the_closest_policy_counts(conn: Connection) -> None:
     assert purge(conn) == 1
 
 
+def test_only_channels_that_a_policy_names_are_purged(conn: Connection) -> None:
+    """One is the name of a channel, one a prefix of names; two have nothing to delete."""
+    for name in ("b", "d*", "e", "f*"):
+        set_upkeep(conn, name, Upkeep(DAY))
+    channels = ["a", "b", "bb", "c", "d", "dd", "dz", "g"]
+    ids = die(conn, *channels)
+    assert purge(conn) == 4
+    left = [name for name, id_ in zip(channels, ids, strict=True) if status(conn, id_)]
+    assert left == ["a", "bb", "c", "g"]
+
+
 def test_they_are_deleted_in_portions_the_oldest_first(conn: Connection) -> None:
     set_upkeep(conn, "*", Upkeep(DAY))
     old = die(conn, "a", "a", days=5)
