@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 # A step holds its locks for about so long. Resets wait for it.
 STEP_SECONDS = 0.01
-FIRST_STEP, LARGEST_STEP = 50, 20_000  # messages may be large
+# The first step is also the smallest: where each call takes long whatever it removes (a distant
+# server), smaller steps would only be more calls, in the end one for each message.
+FIRST_STEP, LARGEST_STEP = 50, 20_000
 # Of its time in which a removal works; the rest is left to those who append. Nobody waits for it.
 SHARE = 0.1
 # So many messages are examined to find out what the policy allows to remove next.
@@ -188,7 +190,7 @@ def _remove_some(conn: Connection, schema: str, count: int, up_to: Position) -> 
 def next_step(step: int, seconds: float) -> int:
     """As many as fit into STEP_SECONDS; at most twice as many as before."""
     fitting = int(step * STEP_SECONDS / max(seconds, STEP_SECONDS / 2))
-    return max(1, min(fitting, LARGEST_STEP))
+    return max(FIRST_STEP, min(fitting, LARGEST_STEP))
 
 
 def rest_seconds(worked_seconds: float, share: float) -> float:

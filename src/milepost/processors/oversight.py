@@ -108,21 +108,26 @@ class Oversight:
         idle = [each.status for each in self._all() if each.is_idle and each.status.is_silent()]
         if not idle:
             return
-        done = [status.handled() for status in idle]
-        rows = db.fetch_all(
-            conn,
-            self._schema,
-            "processor_idle",
-            processors=[status.name for status in idle],
-            versions=[status.version for status in idle],
-            owners=[status.owner for status in idle],
-            handled=[handled for handled, _ in done],
-            rates=[rate for _, rate in done],
-        )
+        done = [status.take_handled() for status in idle]
+        try:
+            rows = db.fetch_all(
+                conn,
+                self._schema,
+                "processor_idle",
+                processors=[status.name for status in idle],
+                versions=[status.version for status in idle],
+                owners=[status.owner for status in idle],
+                handled=[handled for handled, _ in done],
+                rates=[rate for _, rate in done],
+            )
+        except BaseException:
+            for status, (handled, _) in zip(idle, done, strict=True):
+                status.give_back(handled)
+            raise
         written = {tuple(row) for row in rows}
         for status, (handled, _) in zip(idle, done, strict=True):
             is_written = (status.name, status.version, status.owner) in written
-            status.reported(handled if is_written else 0)
+            status.reported(handled, is_written=is_written)
 
     def _all(self) -> list[Overseen]:
         with self._lock:

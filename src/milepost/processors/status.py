@@ -81,28 +81,40 @@ class ProcessorStatus(Status):
         return is_due
 
     def write(self, conn: Connection, error: str | None = None) -> None:
-        handled, rate = self.handled()
-        found = db.run(
-            conn,
-            self.schema,
-            "processor_report",
-            **self.options.key.parameters(),
-            state=self.state,
-            owner=self.owner,
-            handled=handled,
-            rate=rate,
-            error=None if error is None else storable(error),
-            is_active=self.is_active,
-        )
-        self.reported(handled if found else 0)
+        handled, rate = self.take_handled()
+        try:
+            found = db.run(
+                conn,
+                self.schema,
+                "processor_report",
+                **self.options.key.parameters(),
+                state=self.state,
+                owner=self.owner,
+                handled=handled,
+                rate=rate,
+                error=None if error is None else storable(error),
+                is_active=self.is_active,
+            )
+        except BaseException:
+            self.give_back(handled)
+            raise
+        self.reported(handled, is_written=bool(found))
 
-    def handled(self) -> tuple[int, float]:
-        """How many messages since the last report, and how many a second."""
+    def take_handled(self) -> tuple[int, float]:
+        """How many messages since the last report, and how many a second. The caller reports them,
+        or gives them back: another thread may report at the same time."""
         elapsed = self.seconds_since_report()
-        return self._handled, self._handled / elapsed if elapsed > 0 else 0.0
-
-    def reported(self, handled: int) -> None:
-        """Of what was handled, so many are in the row now."""
         with self._lock:
-            self._handled -= handled
+            handled, self._handled = self._handled, 0
+        return handled, handled / elapsed if elapsed > 0 else 0.0
+
+    def reported(self, handled: int, *, is_written: bool) -> None:
+        """Not written: the row is another instance's."""
+        if not is_written:
+            self.give_back(handled)
         self.reported_at = self.clock()
+
+    def give_back(self, handled: int) -> None:
+        """They were not reported: they belong to the next report."""
+        with self._lock:
+            self._handled += handled

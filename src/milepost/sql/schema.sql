@@ -107,6 +107,7 @@ $$;
 
 CREATE FUNCTION milepost.age_ready(max_count integer DEFAULT 1000) RETURNS bigint
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -554,6 +555,7 @@ $$;
 
 CREATE FUNCTION milepost.archivable_up_to(max_walked bigint) RETURNS milepost."position"
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     AS $$
@@ -850,6 +852,7 @@ $$;
 
 CREATE FUNCTION milepost.cancel(ids bigint[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -903,6 +906,7 @@ $$;
 
 CREATE FUNCTION milepost.cancel_running(ids bigint[], attempts integer[], errors text[] DEFAULT NULL::text[], tokens bigint[] DEFAULT NULL::bigint[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -976,6 +980,7 @@ $$;
 
 CREATE FUNCTION milepost.channels_with_room(prefix text, after text, max_count integer) RETURNS TABLE(channel text, head_priority smallint, head_run_at timestamp with time zone, head_id bigint)
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -1169,6 +1174,7 @@ CREATE FUNCTION milepost.closest_policy(channel text, names text[]) RETURNS text
 
 CREATE FUNCTION milepost.complete(ids bigint[], attempts integer[], results bytea[] DEFAULT NULL::bytea[], tokens bigint[] DEFAULT NULL::bigint[], none_is_kept boolean DEFAULT false) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -1241,6 +1247,7 @@ $$;
 
 CREATE FUNCTION milepost.complete_one(id bigint, attempt integer, token bigint DEFAULT NULL::bigint, result bytea DEFAULT NULL::bytea) RETURNS milepost.verdict
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     AS $$
 #variable_conflict use_column
@@ -1411,6 +1418,7 @@ CREATE FUNCTION milepost.current_timeline() RETURNS integer
 
 CREATE FUNCTION milepost.defer(ids bigint[], attempts integer[], delays interval[] DEFAULT NULL::interval[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], states bytea[] DEFAULT NULL::bytea[], tokens bigint[] DEFAULT NULL::bigint[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -1640,6 +1648,7 @@ $$;
 
 CREATE FUNCTION milepost.erase_messages(key text, after milepost."position", max_count integer, OUT number bigint, OUT transaction_id bigint, OUT "position" bigint) RETURNS record
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_sort TO 'off'
@@ -1716,6 +1725,7 @@ $$;
 
 CREATE FUNCTION milepost.fail(ids bigint[], attempts integer[], delays interval[] DEFAULT NULL::interval[], errors text[] DEFAULT NULL::text[], finals boolean[] DEFAULT NULL::boolean[], tokens bigint[] DEFAULT NULL::bigint[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -2019,6 +2029,7 @@ $$;
 
 CREATE FUNCTION milepost.forget_dependencies(followers bigint[]) RETURNS bigint
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -2044,6 +2055,7 @@ $$;
 
 CREATE FUNCTION milepost.give_back(ids bigint[], attempts integer[], tokens bigint[] DEFAULT NULL::bigint[], delays interval[] DEFAULT NULL::interval[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -2134,6 +2146,7 @@ $$;
 
 CREATE FUNCTION milepost.heartbeat(ids bigint[], attempts integer[], lock_for interval, progress bytea[] DEFAULT NULL::bytea[], tokens bigint[] DEFAULT NULL::bigint[], begun boolean[] DEFAULT NULL::boolean[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -2309,6 +2322,7 @@ CREATE FUNCTION milepost.is_other_timeline() RETURNS boolean
 CREATE FUNCTION milepost.join_families(channels text[]) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -2346,6 +2360,7 @@ CREATE FUNCTION milepost.key_hash(key text) RETURNS bigint
 
 CREATE FUNCTION milepost.key_holder(channel text, unique_key text) RETURNS TABLE(id bigint, status milepost.job_status, is_over boolean)
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     AS $$
@@ -2376,6 +2391,7 @@ $$;
 CREATE FUNCTION milepost.known_ids(ids uuid[]) RETURNS TABLE(id uuid, transaction_id bigint, "position" bigint, is_removed boolean)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     AS $$
@@ -2439,6 +2455,7 @@ $$;
 
 CREATE FUNCTION milepost.link_followers(followers bigint[], OUT ids bigint[], OUT endings text[], OUT linked bigint) RETURNS record
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -2490,6 +2507,7 @@ $$;
 
 CREATE FUNCTION milepost.lock_jobs(ids bigint[]) RETURNS void
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -2510,6 +2528,7 @@ CREATE FUNCTION milepost.lock_key(key text) RETURNS void
 
 CREATE FUNCTION milepost.mark_begun(ids bigint[], attempts integer[], tokens bigint[] DEFAULT NULL::bigint[], begun_ago interval[] DEFAULT NULL::interval[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -3601,6 +3620,7 @@ END;
 
 CREATE FUNCTION milepost.next_due() RETURNS timestamp with time zone
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -3648,6 +3668,7 @@ $$;
 
 CREATE FUNCTION milepost.note_endings(ids bigint[], ending text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -3698,6 +3719,7 @@ $$;
 
 CREATE FUNCTION milepost.note_removals(ids bigint[], ending text) RETURNS void
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -3867,6 +3889,7 @@ $$;
 
 CREATE FUNCTION milepost.overdue_old_schedules(late_for interval) RETURNS TABLE(name text, content bytea)
     LANGUAGE plpgsql STABLE
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     AS $$
@@ -4198,6 +4221,7 @@ $$;
 
 CREATE FUNCTION milepost.promote_due(max_count integer DEFAULT 1000) RETURNS bigint
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -4254,6 +4278,7 @@ $$;
 
 CREATE FUNCTION milepost.purge_dead(max_count integer DEFAULT 1000) RETURNS bigint
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -4319,6 +4344,7 @@ $$;
 
 CREATE FUNCTION milepost.purge_finished(max_count integer DEFAULT 1000) RETURNS bigint
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -4816,6 +4842,7 @@ $$;
 
 CREATE FUNCTION milepost.read(after milepost."position" DEFAULT NULL::milepost."position", max_count integer DEFAULT 100, topics text[] DEFAULT NULL::text[], types text[] DEFAULT NULL::text[], segment milepost.segment DEFAULT NULL::milepost.segment, up_to milepost."position" DEFAULT NULL::milepost."position") RETURNS SETOF milepost.messages
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_sort TO 'off'
     SET max_parallel_workers_per_gather TO '0'
     AS $$
@@ -4854,6 +4881,7 @@ $$;
 
 CREATE FUNCTION milepost.read_key(key text, after milepost."position" DEFAULT NULL::milepost."position", max_count integer DEFAULT 100, topics text[] DEFAULT NULL::text[], types text[] DEFAULT NULL::text[], up_to milepost."position" DEFAULT NULL::milepost."position") RETURNS SETOF milepost.messages
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_sort TO 'off'
     SET max_parallel_workers_per_gather TO '0'
     AS $$
@@ -4887,6 +4915,7 @@ $$;
 
 CREATE FUNCTION milepost.ready_priorities(pattern text) RETURNS TABLE(channel text, priority smallint)
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -4980,6 +5009,7 @@ $$;
 
 CREATE FUNCTION milepost.recover_expired(max_count integer DEFAULT 1000) RETURNS bigint
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -5146,6 +5176,7 @@ $$;
 
 CREATE FUNCTION milepost.refuse_full(names text[], adding bigint[]) RETURNS void
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -5275,6 +5306,7 @@ $$;
 CREATE FUNCTION milepost.refuse_newer(key text, after milepost."position", types text[] DEFAULT NULL::text[], own_ids uuid[] DEFAULT '{}'::uuid[]) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
     SET enable_sort TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     AS $$
@@ -5509,6 +5541,7 @@ $$;
 
 CREATE FUNCTION milepost.release_followers(followers bigint[]) RETURNS bigint
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -5548,6 +5581,7 @@ $$;
 
 CREATE FUNCTION milepost.release_keyed(id bigint) RETURNS integer
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -5601,6 +5635,7 @@ $$;
 
 CREATE FUNCTION milepost.remember_removed(after milepost."position", last milepost."position") RETURNS void
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_sort TO 'off'
     AS $$
@@ -5624,6 +5659,7 @@ $$;
 
 CREATE FUNCTION milepost.remove_messages(max_count integer, up_to milepost."position", OUT number bigint, OUT transaction_id bigint, OUT "position" bigint) RETURNS record
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_sort TO 'off'
     SET max_parallel_workers_per_gather TO '0'
@@ -5965,6 +6001,7 @@ $$;
 
 CREATE FUNCTION milepost.retry(ids bigint[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -6007,6 +6044,7 @@ $$;
 
 CREATE FUNCTION milepost.running_of_families(families text[]) RETURNS TABLE(family text, number bigint)
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -6101,6 +6139,7 @@ $$;
 
 CREATE FUNCTION milepost.settle_dependencies(followers bigint[], ended bigint[], endings text[], is_linked boolean) RETURNS bigint
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -6143,6 +6182,7 @@ $$;
 
 CREATE FUNCTION milepost.share_totals(families text[], quotas integer[]) RETURNS integer[]
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -6304,6 +6344,7 @@ $_$;
 
 CREATE FUNCTION milepost.spend_rates(channels text[], mark bigint) RETURNS void
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -6606,6 +6647,7 @@ $$;
 
 CREATE FUNCTION milepost.take_from(channels text[], max_count integer, lock_for interval DEFAULT '00:00:30'::interval, head_priorities smallint[] DEFAULT NULL::smallint[], head_run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], head_ids bigint[] DEFAULT NULL::bigint[], is_durable boolean DEFAULT true, is_ahead boolean DEFAULT false, looks_before boolean DEFAULT false) RETURNS SETOF milepost.jobs
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -6854,6 +6896,7 @@ $$;
 
 CREATE FUNCTION milepost.take_old_schedule(name text) RETURNS TABLE(every interval, cron text, timezone text, begun_at timestamp with time zone, next_at timestamp with time zone, is_paused boolean)
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     AS $$
@@ -6948,6 +6991,7 @@ $$;
 
 CREATE FUNCTION milepost.tend_followers(max_count integer DEFAULT 1000) RETURNS bigint
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -7039,6 +7083,7 @@ CREATE FUNCTION milepost.transaction_id() RETURNS bigint
 
 CREATE FUNCTION milepost.unfinished_among(ids bigint[]) RETURNS bigint[]
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -7110,6 +7155,7 @@ $$;
 
 CREATE FUNCTION milepost.verdicts(ids bigint[], attempts integer[], tokens bigint[], changed bigint[], changed_attempts integer[], changed_tokens bigint[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
+    SET jit TO 'off'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET enable_hashjoin TO 'off'

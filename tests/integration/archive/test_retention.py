@@ -10,7 +10,7 @@ import pytest
 
 from milepost import Message, Milepost, Position, append, db
 from milepost.archive import Policy, remove_old, retention_state, set_policy, unset_policy
-from milepost.archive.retention import LARGEST_STEP, next_step
+from milepost.archive.retention import FIRST_STEP, LARGEST_STEP, next_step
 from milepost.checkpoints import Answer, CheckpointKey, PostgresCheckpointStore
 from milepost.db import Connection
 from milepost.errors import NoRetention, ProcessorRunning, RangeRemoved
@@ -268,6 +268,12 @@ def test_a_policy_that_means_nothing_is_refused(wrong: dict[str, object]) -> Non
 
 def test_steps_fit_into_their_time() -> None:
     assert next_step(500, 0.001) == 1_000
-    assert next_step(500, 0.2) == 25
+    assert next_step(5000, 0.2) == 250
     assert next_step(LARGEST_STEP, 0.001) == LARGEST_STEP
-    assert next_step(1, 10.0) == 1
+
+
+def test_a_server_that_is_slow_to_answer_is_not_asked_for_single_messages() -> None:
+    step = 500
+    for _ in range(10):  # each call takes longer than a step should, whatever it removes
+        step = next_step(step, 0.02)
+    assert step == FIRST_STEP

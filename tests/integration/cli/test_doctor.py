@@ -463,6 +463,11 @@ def test_a_table_that_may_not_be_read_is_unknown_and_the_rest_is_known(
     cli: Cli, conn: Connection, url: str
 ) -> None:
     conn.execute("insert into milepost.processors (name, version) values ('billing', 1)")
+    # Without one, some versions of PostgreSQL do not look at the messages for a lag.
+    conn.execute(
+        "insert into milepost.pipelines (name, version, code_version, sink, is_active)"
+        " values ('revenue', 1, 1, '{}', true)"
+    )
     conn.execute("insert into milepost.retention (keep, archive) values ('1 day', '/archive')")
     grants = (*READ_ALL, "revoke select on milepost.jobs, milepost.messages from {}")
     with role(conn, *grants) as name:

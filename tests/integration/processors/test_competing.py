@@ -218,8 +218,8 @@ def watch_row(
     found: list[tuple[str, str]] = []
     report = ProcessorStatus.reported
 
-    def observed(self: ProcessorStatus, handled: int) -> None:
-        report(self, handled)
+    def observed(self: ProcessorStatus, handled: int, *, is_written: bool) -> None:
+        report(self, handled, is_written=is_written)
         if self.owner == owner:
             found.append(row_of_processor(conn))
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import psycopg
 import pytest
 from psycopg.rows import dict_row
 
-from milepost import Milepost, Position, RecordedMessage, Retry
+from milepost import Milepost, Position, RecordedMessage, Retry, db
 from milepost.db import Connection
 from milepost.errors import HandlerFailed
+from milepost.processors.definition import ProcessorOptions
+from milepost.processors.status import ProcessorStatus
 from milepost.runtime import Timing
 from tests.integration.processors import sessions
 from tests.integration.processors.conftest import Put
@@ -55,6 +59,52 @@ def test_the_row_follows_the_life_of_a_processor(
         wait_until(lambda: row(conn)["handled"] == 20 + len(more))
     assert row(conn)["state"] == "stopped"
     assert row(conn)["handled"] == 20 + len(more)
+
+
+def test_reports_at_the_same_time_count_each_message_once(
+    mp: Milepost, conn: Connection, url: str
+) -> None:
+    """That of a batch, and that of the thread which reports for those that are idle."""
+    conn.execute("insert into milepost.processors (name, version) values ('telling', 1)")
+    options = ProcessorOptions("telling")
+    status = ProcessorStatus(owner="me", schema="milepost", options=options, report_seconds=3600.0)
+    status.reported_at = status.clock()
+    with mp.connect() as own:
+        status.batch(own, 7, Position(0, 7))
+        assert row(conn)["handled"] == 7  # its state has changed, which is told immediately
+        status.batch(own, 5, Position(0, 12))
+
+    def report() -> None:
+        with db.connect(url, application_name="reporting") as own:
+            status.write(own)
+
+    waiting = "select count(*) from pg_stat_activity where application_name = 'reporting'"
+    waiting += " and wait_event_type = 'Lock'"
+    with ThreadPoolExecutor(2) as pool, mp.connect() as holder:
+        with holder.transaction():
+            holder.execute("select from milepost.processors for update")
+            reports = [pool.submit(report) for _ in range(2)]
+            wait_until(lambda: conn.execute(waiting).fetchone() == (2,))
+        for each in reports:
+            each.result(60)
+    assert row(conn)["handled"] == 12
+
+
+def test_what_a_lost_report_would_have_counted_is_in_the_next_one(
+    mp: Milepost, conn: Connection
+) -> None:
+    options = ProcessorOptions("telling")
+    status = ProcessorStatus(owner="me", schema="milepost", options=options, report_seconds=3600.0)
+    status.reported_at = status.clock()
+    with mp.connect() as own:
+        own.close()
+        status.batch(own, 7, Position(0, 7))
+        with pytest.raises(psycopg.OperationalError):
+            status.write(own)
+    status.write(conn)  # the row is not there yet
+    conn.execute("insert into milepost.processors (name, version) values ('telling', 1)")
+    status.write(conn)
+    assert row(conn)["handled"] == 7
 
 
 def test_a_retry_and_a_failure_are_told_with_their_error(

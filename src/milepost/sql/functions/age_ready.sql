@@ -4,7 +4,7 @@
 -- job moves twice. SKIP LOCKED: a job is being taken, or another session does the same.
 create or replace function {schema}.age_ready(max_count integer default 1000) returns bigint
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column

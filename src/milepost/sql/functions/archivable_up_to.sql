@@ -5,7 +5,7 @@
 create or replace function {schema}.archivable_up_to(max_walked bigint)
 returns {schema}.position
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off as $$
+set jit = off set enable_seqscan = off set enable_bitmapscan = off as $$
 #variable_conflict use_column
 declare
   policy {schema}.retention;

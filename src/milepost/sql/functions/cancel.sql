@@ -2,7 +2,7 @@
 -- ('cancelled'). Its worker learns it from the notification, or from a look soon after. All are locked first, in the order of their ids.
 create or replace function {schema}.cancel(ids bigint[]) returns setof {schema}.verdict
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column

@@ -11,7 +11,7 @@ create or replace function {schema}.channels_with_room(
   prefix text, after text, max_count integer
 ) returns table (channel text, head_priority smallint, head_run_at timestamptz, head_id bigint)
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off set enable_material = off
 -- Otherwise the statement would be planned at every look, which takes four times as long as to run it.
 set plan_cache_mode = force_generic_plan

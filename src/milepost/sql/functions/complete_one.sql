@@ -7,7 +7,7 @@ create or replace function {schema}.complete_one(
   id bigint, attempt integer, token bigint default null, result bytea default null
 ) returns {schema}.verdict
 language plpgsql volatile
-set enable_seqscan = off
+set jit = off set enable_seqscan = off
 as $$
 #variable_conflict use_column
 begin

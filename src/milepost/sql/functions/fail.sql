@@ -10,7 +10,7 @@ create or replace function {schema}.fail(
   tokens bigint[] default null
 ) returns setof {schema}.verdict
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
 set enable_material = off set plan_cache_mode = force_generic_plan
 as $$

@@ -2,7 +2,7 @@
 -- how many rows. SKIP LOCKED: another session does the same.
 create or replace function {schema}.forget_dependencies(followers bigint[]) returns bigint
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column

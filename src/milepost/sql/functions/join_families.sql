@@ -6,7 +6,7 @@
 -- the policies of families and the jobs that are there say.
 create or replace function {schema}.join_families(channels text[]) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column

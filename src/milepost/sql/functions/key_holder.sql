@@ -3,7 +3,7 @@
 create or replace function {schema}.key_holder(channel text, unique_key text)
 returns table (id bigint, status {schema}.job_status, is_over boolean)
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 begin

@@ -7,7 +7,7 @@ create or replace function {schema}.known_ids(ids uuid[])
 returns table (id uuid, transaction_id bigint, "position" bigint, is_removed boolean)
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set plan_cache_mode = force_generic_plan
+set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 begin

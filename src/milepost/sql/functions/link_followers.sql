@@ -6,7 +6,7 @@ create or replace function {schema}.link_followers(
   followers bigint[], out ids bigint[], out endings text[], out linked bigint
 )
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column

@@ -11,7 +11,7 @@ create or replace function {schema}.mark_begun(
   ids bigint[], attempts integer[], tokens bigint[] default null, begun_ago interval[] default null
 ) returns setof {schema}.verdict
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column

@@ -5,7 +5,7 @@
 -- planner on the indexes, whatever it believes about the tables.
 create or replace function {schema}.next_due() returns timestamptz
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column

@@ -4,7 +4,7 @@
 create or replace function {schema}.note_endings(ids bigint[], ending text default null)
 returns void
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column

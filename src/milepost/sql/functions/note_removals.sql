@@ -3,7 +3,7 @@
 -- that is gone would count as completed.
 create or replace function {schema}.note_removals(ids bigint[], ending text) returns void
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column

@@ -3,7 +3,7 @@
 create or replace function {schema}.overdue_old_schedules(late_for interval)
 returns table (name text, content bytea)
 language plpgsql stable
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 begin

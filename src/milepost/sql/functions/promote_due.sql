@@ -2,7 +2,7 @@
 -- LOCKED: another worker is doing the same, or a job is being cancelled.
 create or replace function {schema}.promote_due(max_count integer default 1000) returns bigint
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column

@@ -3,7 +3,7 @@
 -- operator to decide. Goes down to each channel with dead jobs that a policy names, and to no other.
 create or replace function {schema}.purge_dead(max_count integer default 1000) returns bigint
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column

@@ -2,7 +2,7 @@
 -- that is gone counts as completed: one that was cancelled stays until those who wait for it know.
 create or replace function {schema}.purge_finished(max_count integer default 1000) returns bigint
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column

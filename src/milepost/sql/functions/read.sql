@@ -13,7 +13,7 @@ language plpgsql volatile
 -- The primary key gives the order, and the scan stops at max_count. Without these settings the
 -- planner sorts, or starts parallel workers, for a filter that it believes to be selective, and
 -- scans the whole log for each batch.
-set enable_sort = off set max_parallel_workers_per_gather = 0
+set jit = off set enable_sort = off set max_parallel_workers_per_gather = 0
 as $$
 #variable_conflict use_column
 declare

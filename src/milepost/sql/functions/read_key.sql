@@ -10,7 +10,7 @@ create or replace function {schema}.read_key(
 ) returns setof {schema}.messages
 language plpgsql volatile
 -- As in read(). The key is compared as part of the row: see refuse_newer.sql.
-set enable_sort = off set max_parallel_workers_per_gather = 0
+set jit = off set enable_sort = off set max_parallel_workers_per_gather = 0
 as $$
 #variable_conflict use_column
 declare

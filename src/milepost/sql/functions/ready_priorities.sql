@@ -3,7 +3,7 @@
 create or replace function {schema}.ready_priorities(pattern text)
 returns table (channel text, priority smallint)
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column

@@ -17,7 +17,7 @@
 -- workers log them.
 create or replace function {schema}.recover_expired(max_count integer default 1000) returns bigint
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column

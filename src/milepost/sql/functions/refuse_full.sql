@@ -8,7 +8,7 @@
 -- makes them ready without a new id.
 create or replace function {schema}.refuse_full(names text[], adding bigint[]) returns void
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column

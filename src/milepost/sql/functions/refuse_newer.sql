@@ -23,7 +23,7 @@ create or replace function {schema}.refuse_newer(
 ) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
-set enable_sort = off set plan_cache_mode = force_generic_plan
+set jit = off set enable_sort = off set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare

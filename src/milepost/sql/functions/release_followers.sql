@@ -2,7 +2,7 @@
 -- has locked; returns how many. Their turn counts from now: they were not due before.
 create or replace function {schema}.release_followers(followers bigint[]) returns bigint
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column

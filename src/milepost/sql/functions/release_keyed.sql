@@ -3,7 +3,7 @@
 -- key is in flight: it must not make takers wait, so the next take tries again.
 create or replace function {schema}.release_keyed(id bigint) returns integer
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
 set lock_timeout = '5ms'
 as $$

@@ -5,7 +5,7 @@ create or replace function {schema}.remember_removed(
   after {schema}.position, last {schema}.position
 ) returns void
 language plpgsql volatile
-set enable_seqscan = off set enable_sort = off
+set jit = off set enable_seqscan = off set enable_sort = off
 as $$
 #variable_conflict use_column
 begin

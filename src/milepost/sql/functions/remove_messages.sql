@@ -10,7 +10,7 @@ create or replace function {schema}.remove_messages(
   out number bigint, out transaction_id bigint, out "position" bigint
 )
 language plpgsql volatile
-set enable_seqscan = off set enable_sort = off set max_parallel_workers_per_gather = 0
+set jit = off set enable_seqscan = off set enable_sort = off set max_parallel_workers_per_gather = 0
 as $$
 #variable_conflict use_column
 declare

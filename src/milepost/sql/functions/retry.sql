@@ -4,7 +4,7 @@
 -- that change jobs.
 create or replace function {schema}.retry(ids bigint[]) returns setof {schema}.verdict
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column

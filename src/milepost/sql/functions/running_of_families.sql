@@ -6,7 +6,7 @@
 create or replace function {schema}.running_of_families(families text[])
 returns table (family text, number bigint)
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column

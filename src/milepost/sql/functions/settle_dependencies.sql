@@ -9,7 +9,7 @@ create or replace function {schema}.settle_dependencies(
   followers bigint[], ended bigint[], endings text[], is_linked boolean
 ) returns bigint
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column

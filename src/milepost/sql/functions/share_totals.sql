@@ -5,7 +5,7 @@
 create or replace function {schema}.share_totals(families text[], quotas integer[])
 returns integer[]
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column

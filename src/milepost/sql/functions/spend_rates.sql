@@ -5,7 +5,7 @@
 -- time in between.
 create or replace function {schema}.spend_rates(channels text[], mark bigint) returns void
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column

@@ -33,7 +33,7 @@ create or replace function {schema}.take_from(
   looks_before boolean default false
 ) returns setof {schema}.jobs
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
 -- Otherwise the statement would be planned at every take, because the planner expects several
 -- channels.

@@ -9,7 +9,7 @@ create or replace function {schema}.take_old_schedule(name text) returns table (
   is_paused boolean
 )
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 begin

@@ -8,7 +8,7 @@
 -- nobody waits here, and what is locked now is looked at again by the next take.
 create or replace function {schema}.tend_followers(max_count integer default 1000) returns bigint
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column

@@ -2,7 +2,7 @@
 -- as far as anybody can tell. An id that was never given to a job is an error.
 create or replace function {schema}.unfinished_among(ids bigint[]) returns bigint[]
 language plpgsql volatile
-set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
