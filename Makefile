@@ -55,5 +55,5 @@ $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--constraint constraints.txt --editable '.[embedded,archive,spark,connect,metrics,traces,ui,sqlalchemy,django,testing,docs,examples,dev]'
-	git config core.hooksPath tools/hooks 2>/dev/null || true  # not in a clone: an unpacked archive
+	@if [ -e .git ]; then git config core.hooksPath tools/hooks; fi
 	@touch $(READY)
