@@ -88,7 +88,7 @@ class Processes:
         """The exit code of the first one that failed and was not started again; 0 if none did."""
         self._children = [Child(n, c, self.restart) for n, c in enumerate(self.commands, 1)]
         theirs, ours = os.pipe()
-        with stopping_on_signals(self.stop):
+        with stopping_on_signals(self.stop, self._kill):
             try:
                 for child in self._children:
                     child.start(theirs)
@@ -113,6 +113,12 @@ class Processes:
                 child.starts_at = 0.0
                 child.start(pipe)
         return any(child.process is not None or child.starts_at for child in self._children)
+
+    def _kill(self) -> None:
+        """Without this process, they would end in order."""
+        for child in self._children:
+            if child.process is not None:
+                child.process.kill()
 
     def _end(self) -> None:
         running = [child for child in self._children if child.process is not None]

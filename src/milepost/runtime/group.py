@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
 from types import FrameType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from milepost.errors import MilepostError, StopTimedOut
 from milepost.retry import Retry
@@ -177,16 +178,16 @@ def _ends_process(error: Exception) -> bool:
 
 
 STDERR = 2
-INTERRUPTED = 128 + signal.SIGINT  # what shells report for a program that Ctrl-C ended
+BURST_SECONDS = 1.0  # signals within this time are one stop: `timeout`, for one, sends two
 
 
-def _end_now() -> None:
+def _end_now(number: int) -> NoReturn:
     """Without waiting for threads, which an exception would do."""
     _say(
-        "Ended by the second Ctrl-C. Open transactions are rolled back, and jobs in flight run "
-        "again when their locks expire."
+        f"Ended by the second {'Ctrl-C' if number == signal.SIGINT else 'SIGTERM'}. Open "
+        "transactions are rolled back, and jobs in flight run again when their locks expire."
     )
-    os._exit(INTERRUPTED)
+    os._exit(128 + number)  # what shells report for a program that the signal ended
 
 
 def _say(text: str) -> None:
@@ -196,29 +197,56 @@ def _say(text: str) -> None:
 
 
 @contextmanager
-def stopping_on_signals(stop: threading.Event) -> Iterator[None]:
-    """SIGTERM and SIGINT request a stop; the second SIGINT ends the process immediately. Nothing
-    happens in threads other than the main one: Python delivers no signals there."""
+def stopping_on_signals(
+    stop: threading.Event, before_end: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """SIGTERM and SIGINT request a stop; one that comes BURST_SECONDS after the first or later ends
+    the process immediately, after `before_end`. Nothing happens in threads other than the main one:
+    Python delivers no signals there."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    noted: SimpleQueue[tuple[int, float] | None] = SimpleQueue()
 
-    is_interrupted = False
+    def note(number: int, _frame: FrameType | None) -> None:
+        # Nothing else: the next signal may interrupt this, and would wait for ever for a lock that
+        # is held here, such as that of an Event or of the log. This queue's `put` may be
+        # interrupted by itself.
+        noted.put((number, time.monotonic()))
 
-    def ask(number: int, _frame: FrameType | None) -> None:
-        nonlocal is_interrupted
-        if number == signal.SIGINT and is_interrupted:
-            _end_now()
-        is_interrupted = is_interrupted or number == signal.SIGINT
-        is_first = not stop.is_set()
-        stop.set()
-        log.info("signal=%s stopping", signal.Signals(number).name)
-        if number == signal.SIGINT and is_first:
-            _say("Stopping: what runs may finish. Press Ctrl-C again to end immediately.")
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+    threading.Thread(
+        target=_obey, args=(noted, stop, before_end), name="signals", daemon=True
+    ).start()
+    before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        noted.put(None)
+
+
+def _obey(
+    noted: SimpleQueue[tuple[int, float] | None],
+    stop: threading.Event,
+    before_end: Callable[[], None],
+) -> None:
+    """Until None is noted."""
+    if (first := noted.get()) is None:
+        return
+    number, at = first
+    stop.set()
+    log.info("signal=%s stopping", signal.Signals(number).name)
+    hint_seconds = BURST_SECONDS if number == signal.SIGINT else None
+    while True:
+        try:
+            again = noted.get(timeout=hint_seconds)
+        except Empty:
+            _say("Stopping: what runs may finish. Press Ctrl-C again to end immediately.")
+            hint_seconds = None
+            continue
+        if again is None:
+            return
+        if again[1] - at >= BURST_SECONDS:
+            before_end()
+            _end_now(again[0])

@@ -8,8 +8,8 @@ from threading import Event
 
 
 class Stop(Event):
-    """`set` may be called by a signal handler, so it takes no lock that those who rest may hold in
-    the same thread: members of a group rest in threads of their own."""
+    """Not to be set by a signal handler: the thread that it interrupts may hold the Event's lock,
+    and so may the handler itself when the next signal interrupts it."""
 
     def __init__(self) -> None:
         super().__init__()

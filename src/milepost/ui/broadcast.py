@@ -127,7 +127,7 @@ class Broadcast:
             self._leave(key, channel, listener)
 
     def close(self) -> None:
-        """End all streams. From any thread, also from a signal handler."""
+        """End all streams. From any thread."""
         self._is_closed = True
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake_all)

@@ -38,5 +38,7 @@ def chores(job: TakenJob) -> None:
         sys.stdout.write("begun\n")
         sys.stdout.flush()
         time.sleep(1)
+    if job.content == "endless":
+        time.sleep(3600)
     if job.content == "bad":
         raise ValueError("a bad chore")

@@ -20,6 +20,7 @@ from tests.waiting import wait_until
 
 APPLICATION = "tests.integration.cli.application:mp"
 pytestmark = pytest.mark.parametrize("order", ["append"])
+RUNNING = "select from milepost.jobs where status = 'running'"
 STARTED = re.compile(r"process=(\d) started pid=(\d+)")
 
 
@@ -79,6 +80,22 @@ def test_a_stop_reaches_all_of_them_and_is_no_failure(cli: Cli, number: signal.S
         assert started.ends() == 0
         assert len(started.pids()) == 2
         assert not any(map(is_alive, started.pids()))
+
+
+def test_a_second_stop_ends_all_of_them_immediately(
+    cli: Cli, mp: Milepost, conn: Connection
+) -> None:
+    mp.put(conn, Job("chores", "endless"))
+    with parent(cli) as started:
+        wait_until(lambda: conn.execute(RUNNING).fetchall())
+
+        def has_ended_by_a_further_signal() -> bool:
+            started.process.send_signal(signal.SIGTERM)
+            return started.process.poll() is not None
+
+        wait_until(has_ended_by_a_further_signal, look_seconds=0.2)
+        assert started.ends() == 128 + signal.SIGTERM
+        wait_until(lambda: not any(map(is_alive, started.pids())))
 
 
 def test_one_that_dies_is_started_again(cli: Cli, mp: Milepost, conn: Connection) -> None:

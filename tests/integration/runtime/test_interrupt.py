@@ -5,12 +5,14 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
 from milepost import Job, Milepost
 from milepost.db import Connection
 from milepost.sql import LogOrder
+from tests import zygote
 
 PATIENCE_SECONDS = 60.0
 
@@ -42,3 +44,17 @@ def test_a_second_ctrl_c_ends_the_process(mp: Milepost, url: str, conn: Connecti
             assert "Ended by the second Ctrl-C." in process.stderr.read()
         finally:
             process.kill()
+
+
+@pytest.mark.parametrize("way", ["group", "parent"])
+def test_signals_in_quick_succession_are_one_stop(way: str) -> None:
+    """`timeout`, and supervisors that signal the group, send several. A handler that is interrupted
+    by the next one holds no lock that this one waits for."""
+    stops = 200
+    module = "tests.integration.runtime.signalled"
+    with zygote.started(["python", "-m", module, way, str(stops)], has_output=True) as process:
+        assert process.stdout is not None
+        ended = Counter(process.stdout.read().split())
+    # The last of them may find a process that has stopped already, and is about to end.
+    assert set(ended) <= {"0", str(-signal.SIGTERM)}, ended
+    assert ended.total() == stops

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from socket import socket
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -72,10 +71,10 @@ def _server(dashboard: Dashboard, host: str, port: int) -> uvicorn.Server:
     import uvicorn
 
     class Server(uvicorn.Server):
-        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        async def shutdown(self, sockets: list[socket] | None = None) -> None:
             """uvicorn waits for each answer to end, and an event stream does not end by itself."""
             dashboard.broadcast.close()
-            super().handle_exit(sig, frame)
+            await super().shutdown(sockets)
 
         async def startup(self, sockets: list[socket] | None = None) -> None:
             await super().startup(sockets)
