@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def stated(status: Any, name: str) -> str:
+    """A number of a record, with `~` if the record names it as estimated: 1,003, ~3,440."""
+    return f"{'~' if name in status.estimated else ''}{getattr(status, name):,}"
 
 
 def duration(seconds: float) -> str:

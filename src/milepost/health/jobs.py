@@ -12,7 +12,7 @@ from milepost.log.diagnosis import Problem
 from milepost.queue import admin
 from milepost.queue import health as queue_health
 from milepost.queue.schedules import Scheduler
-from milepost.words import count, duration
+from milepost.words import count, duration, stated
 
 if TYPE_CHECKING:
     from milepost.db import Connection
@@ -40,8 +40,10 @@ def look_at_queue(conn: Connection, schema: str, limits: Limits) -> Queue:
 
 def queue_check(queue: Queue, limits: Limits) -> Check:
     status = queue.status
-    waiting = count(status.ready + status.scheduled + status.waiting, "job")
-    detail = f"{waiting} waiting, {status.running:,} running, {status.dead:,} dead"
+    number = status.ready + status.scheduled + status.waiting
+    about = "~" if {"ready", "scheduled", "waiting"}.intersection(status.estimated) else ""
+    running, dead = stated(status, "running"), stated(status, "dead")
+    detail = f"{about}{count(number, 'job')} waiting, {running} running, {dead} dead"
     channels = [c for c in queue.channels if c.name not in limits.ignored]
     problems = (*map(_fault, queue.faults), *_dead(channels, limits), *_due(channels, limits))
     return Check("queue", detail, problems)
@@ -109,7 +111,7 @@ def _dead(channels: Sequence[ChannelStatus], limits: Limits) -> Iterator[Problem
     number = sum(channel.dead for channel in dead)
     if number <= limits.dead_jobs:
         return
-    where = listed([f"{channel.name} ({channel.dead:,})" for channel in dead])
+    where = listed([f"{channel.name} ({stated(channel, 'dead')})" for channel in dead])
     verb = "is" if number == 1 else "are"
     yield Problem(
         "queue",
@@ -132,8 +134,8 @@ def _due(channels: Sequence[ChannelStatus], limits: Limits) -> Iterator[Problem]
     for channel, seconds in late[:TOLD]:
         yield Problem(
             "queue",
-            f"A job of {channel.name!r} has been due for {duration(seconds)}: {channel.ready:,} "
-            f"are ready, {channel.rate:,.0f} per second are completed",
+            f"A job of {channel.name!r} has been due for {duration(seconds)}: "
+            f"{stated(channel, 'ready')} are ready, {channel.rate:,.0f} per second are completed",
             f"run a worker for it, or more workers: milepost run MODULE:NAME --only {channel.name}",
         )
     if more := [channel.name for channel, _ in late[TOLD:]]:

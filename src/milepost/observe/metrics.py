@@ -123,7 +123,9 @@ class PipelineGauges:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelGauges:
     """A channel with jobs, and the limits that apply to it; or the sum of `channels` others, which
-    has no name."""
+    has no name. `overdue`: scheduled jobs that are due. `estimated`: names the numbers that are not
+    exact. `rank`: 0: it has dead jobs, 1: a job is due for a minute, 2: it is at a limit, 3: none
+    of these."""
 
     name: str | None = None
     channels: int = 1
@@ -132,6 +134,9 @@ class ChannelGauges:
     waiting: int
     running: int
     dead: int
+    overdue: int = 0
+    estimated: Sequence[str] = ()
+    rank: int = 3
     oldest_due_seconds: float | None
     rate: float
     is_paused: bool = False
@@ -147,7 +152,8 @@ class ChannelGauges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueGauges:
-    """The queue, its deepest channels, and the sum of all `other` ones."""
+    """The queue, its channels by rank and depth, and the sum of all `other` ones. `overdue`,
+    `estimated`: as of a channel."""
 
     ready: int
     scheduled: int
@@ -155,7 +161,8 @@ class QueueGauges:
     running: int
     dead: int
     kept: int
-    is_exact: bool
+    overdue: int = 0
+    estimated: Sequence[str] = ()
     channel_count: int
     oldest_due_seconds: float | None
     rate: float

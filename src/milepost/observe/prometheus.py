@@ -1,6 +1,6 @@
 """The gauges for Prometheus, by prometheus-client, which is an extra.
 
-The number of label values is bounded: the deepest channels have a name, the others are `other`.
+The number of label values is bounded: the first channels have a name, the others are `other`.
 While the database does not answer, a scrape still does, with `milepost_up 0`.
 """
 
@@ -189,16 +189,22 @@ def _dead_letters(found: Metrics) -> Metric:
 
 
 def _queue(found: QueueGauges) -> Iterator[Metric]:
-    jobs = _gauge("queue_jobs", "Jobs of the deepest channels, by state.", ["channel", "state"])
+    jobs = _gauge("queue_jobs", "Jobs of the first channels, by state.", ["channel", "state"])
+    overdue = _gauge("queue_overdue_jobs", "Scheduled jobs that are due.", ["channel"])
+    estimates = _gauge("queue_estimated_states", "States whose jobs are estimated.", ["channel"])
     due = _gauge("queue_oldest_due_seconds", "For how long a job is due.", ["channel"])
     rates = _gauge("queue_rate", "Attempts that end a second.", ["channel"])
     numbers: Counter[tuple[str, str]] = Counter()
+    late: Counter[str] = Counter()
+    estimated: Counter[str] = Counter()
     oldest: dict[str, float] = {}
     speeds: dict[str, float] = {}
     for each in _channels(found):
         name = OTHER if each.name is None else each.name  # a channel may be called `other`, too
         for state in _JOB_STATES:
             numbers[name, state] += getattr(each, state)
+        late[name] += each.overdue
+        estimated[name] += len(each.estimated)
         oldest[name] = max(oldest.get(name, 0.0), each.oldest_due_seconds or 0.0)
         speeds[name] = speeds.get(name, 0.0) + each.rate
     for (name, state), number in numbers.items():
@@ -206,7 +212,9 @@ def _queue(found: QueueGauges) -> Iterator[Metric]:
     for name, seconds in oldest.items():
         due.add_metric([name], seconds)
         rates.add_metric([name], speeds[name])
-    yield from (jobs, due, rates)
+        overdue.add_metric([name], late[name])
+        estimates.add_metric([name], estimated[name])
+    yield from (jobs, overdue, estimates, due, rates)
     yield _single("queue_channels", "Channels that have jobs.", found.channel_count)
 
 

@@ -21,8 +21,8 @@ ALL = 2**31 - 1
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
     """The whole queue at a glance. `waiting`: for other jobs. `rate`: attempts that ended a second,
-    as workers lately said. Not `is_exact`: there are more jobs than were counted, and their numbers
-    are estimated."""
+    as workers lately said. `overdue`: scheduled jobs that are due. `estimated`: names the numbers
+    that are not exact."""
 
     ready: int
     scheduled: int
@@ -33,13 +33,15 @@ class QueueStatus:
     oldest_due_seconds: float | None
     rate: float
     waiting: int = 0
-    is_exact: bool = True
+    overdue: int = 0
+    estimated: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelStatus:
     """A channel that has jobs, a policy or an upkeep, or a family with one. The limits are those
-    that apply; `family`: whose they are, if they are not its own. `is_exact`: as in QueueStatus."""
+    that apply; `family`: whose they are, if they are not its own. `overdue`, `estimated`: as in
+    QueueStatus; `rank`: as in ChannelGauges."""
 
     name: str
     ready: int
@@ -60,7 +62,9 @@ class ChannelStatus:
     waiting: int = 0
     keep_dead_seconds: float | None = None
     ageing_seconds: float | None = None
-    is_exact: bool = True
+    overdue: int = 0
+    estimated: Sequence[str] = ()
+    rank: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,8 @@ def list_channels(
     max_channels: int = ALL,
     max_counted: int | None = ALL,
 ) -> list[ChannelStatus]:
-    """By name: all or one, or the deepest and those with limits. `max_counted`: as `summary`."""
+    """By rank and name: all or one, or the first and those with limits. `max_counted`: as
+    `summary`."""
     bounds = {"max_channels": max_channels, "max_counted": max_counted}
     return db.fetch_records(conn, schema, "queue_channels", ChannelStatus, name=name, **bounds)
 

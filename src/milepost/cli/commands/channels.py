@@ -23,7 +23,7 @@ from milepost.queue import (
     set_upkeep,
     unset_channel,
 )
-from milepost.words import duration
+from milepost.words import duration, stated
 
 Name: TypeAlias = Annotated[
     str, typer.Argument(metavar="CHANNEL", help="A channel, or a family as 'tenant.*'.")
@@ -32,7 +32,8 @@ _RIGHT = ("ready", "scheduled", "waiting", "running", "dead", "oldest due", "rat
 
 
 def list_all(mp: Milepost, as_json: options.AsJson = False) -> None:
-    """List all channels that have jobs or limits, and all families that have limits."""
+    """List all channels that have jobs or limits, and all families that have limits: first those
+    with dead jobs, then with a job that is due for a minute, then at a limit."""
     with mp.connect() as conn:
         found = admin.list_channels(conn, mp.schema)
     output.print_listing(found, asdict, _print_channels, as_json=as_json)
@@ -154,13 +155,14 @@ def _cells(status: admin.ChannelStatus) -> dict[str, str]:
     due = status.oldest_due_seconds
     limited = limits(status)
     paused = ["paused"] if status.is_paused else []
+    overdue = f" ({stated(status, 'overdue')} due)" if status.overdue else ""
     return {
         "channel": status.name,
-        "ready": f"{status.ready:,}",
-        "scheduled": f"{status.scheduled:,}",
-        "waiting": f"{status.waiting:,}",
-        "running": f"{status.running:,}",
-        "dead": f"{status.dead:,}",
+        "ready": stated(status, "ready"),
+        "scheduled": stated(status, "scheduled") + overdue,
+        "waiting": stated(status, "waiting"),
+        "running": stated(status, "running"),
+        "dead": stated(status, "dead"),
         "oldest due": "-" if due is None else duration(due),
         "rate": f"{status.rate:,.0f}/s",
         "limits": ", ".join([*paused, limited] if limited else paused) or "-",

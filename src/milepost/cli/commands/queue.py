@@ -16,7 +16,7 @@ from milepost.cli.on_log import command_of, new_group
 from milepost.queue import admin
 from milepost.queue.admin import JobStatus, QueueStatus
 from milepost.records import Job, OnDead, Verdict
-from milepost.words import count, duration
+from milepost.words import count, duration, stated
 
 Ids: TypeAlias = Annotated[list[int], typer.Argument(metavar="ID...")]
 DeadIds: TypeAlias = Annotated[list[int] | None, typer.Argument(metavar="[ID...]")]
@@ -195,15 +195,15 @@ def purge(
 
 
 def summary_lines(status: QueueStatus) -> Iterator[str]:
-    if not status.is_exact:
-        yield "estimated: there are too many jobs to count"
-    after = f", {status.waiting:,} for other jobs" if status.waiting else ""
-    yield f"waiting  {status.ready:,} ready, {status.scheduled:,} scheduled{after}"
-    yield f"running  {status.running:,}, {status.rate:,.0f}/s"
+    after = f", {stated(status, 'waiting')} for other jobs" if status.waiting else ""
+    overdue = f" ({stated(status, 'overdue')} due)" if status.overdue else ""
+    scheduled = f"{stated(status, 'scheduled')} scheduled{overdue}"
+    yield f"waiting  {stated(status, 'ready')} ready, {scheduled}{after}"
+    yield f"running  {stated(status, 'running')}, {status.rate:,.0f}/s"
     due = status.oldest_due_seconds
     yield f"oldest   {'-' if due is None else f'due for {duration(due)}'}"
-    yield f"dead     {status.dead:,}"
-    yield f"kept     {status.kept:,}"
+    yield f"dead     {stated(status, 'dead')}"
+    yield f"kept     {stated(status, 'kept')}"
     yield f"channels {status.channels:,}"
 
 

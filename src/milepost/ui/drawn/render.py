@@ -68,7 +68,7 @@ def environment() -> Environment:
     )
     made.filters.update(number=number, duration=ago, rate=rate, size=words.size)
     made.filters.update(moment=wording.moment, pretty=wording.pretty)
-    made.globals["count"] = words.count
+    made.globals.update(count=words.count, stated=words.stated)
     return made
 
 

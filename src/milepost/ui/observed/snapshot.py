@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from milepost.ui.observed.board import Board
 
 PHASES = ("prepare", "wait", "stage", "merge", "sweep")  # jsonb does not keep their order
-LISTED_CHANNELS = 100  # the deepest, on the page of the queue
+LISTED_CHANNELS = 100  # on the page of the queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def _turn(phase: str) -> tuple[int, str]:
 
 def depth_of(channel: ChannelStatus | ChannelGauges) -> int:
     """What is due and not done."""
-    return channel.ready + channel.running
+    return channel.ready + channel.overdue + channel.running
 
 
 def last_errors(board: Board) -> dict[tuple[str, int], LastError]:
@@ -127,7 +127,7 @@ def pipelines(board: Board) -> list[PipelineStatus]:
 
 
 def channels(board: Board) -> list[ChannelStatus]:
-    """The deepest ones and those with limits."""
+    """The first ones and those with limits."""
     listed = partial(list_channels, max_channels=LISTED_CHANNELS, max_counted=None)
     return board.look("channels", listed)
 

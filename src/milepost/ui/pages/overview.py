@@ -14,15 +14,16 @@ from milepost.ui.drawn.page import Page, PageRoutes, Part, View
 from milepost.ui.observed import snapshot
 from milepost.ui.observed.snapshot import LastError, depth_of, series
 from milepost.ui.pages.log import holders
-from milepost.words import count
+from milepost.words import count, stated
 
 if TYPE_CHECKING:
     from milepost.log.diagnosis import Problem
     from milepost.observe import ChannelGauges, PipelineGauges, ProcessorGauges
+    from milepost.queue.admin import ChannelStatus
     from milepost.ui.observed.checkup import Result
     from milepost.ui.observed.history import History
 
-SHOWN_CHANNELS = 25  # the deepest ones; the page of the queue has more
+SHOWN_CHANNELS = 25  # the page of the queue has more
 BROKEN = ("failed", "silent")
 STRUGGLING = ("retrying", "reconnecting", "waiting", "paused", "held")
 # Where a problem of an area is looked at and repaired.
@@ -47,10 +48,13 @@ class Row:
     spark: Markup
     trouble: str | None = None
     notes: tuple[tuple[str, str], ...] = ()  # a path and what it leads to; an empty path: no link
+    channel_rank: int | None = None
 
     @property
     def rank(self) -> tuple[int, str]:
         """By how much it needs somebody, and not by its lag: rows that jump cannot be read."""
+        if self.channel_rank is not None:
+            return self.channel_rank, self.name
         if self.state in BROKEN:
             return 0, self.name
         has_dead = any(path for path, _ in self.notes)
@@ -60,9 +64,9 @@ class Row:
 def overview(view: View) -> Page:
     found, errors = snapshot.take(view.board), snapshot.last_errors(view.board)
     queue = found.queue
-    deepest = [] if queue is None else [*queue.channels]
-    more = 0 if queue is None else queue.channel_count - min(len(deepest), SHOWN_CHANNELS)
-    channels = [_channel_row(each, view.history) for each in deepest[:SHOWN_CHANNELS]]
+    first = [] if queue is None else [*queue.channels]
+    more = 0 if queue is None else queue.channel_count - min(len(first), SHOWN_CHANNELS)
+    channels = [_channel_row(each, view.history) for each in first[:SHOWN_CHANNELS]]
     followers = [_processor_row(each, errors, view.history) for each in found.processors]
     active = [each for each in found.pipelines if each.is_active or each.progress is not None]
     pipelines = [_pipeline_row(each, errors, view.history) for each in active]
@@ -150,28 +154,29 @@ def _pipeline_series(status: PipelineGauges) -> str:
 
 
 def _channel_row(channel: ChannelGauges, history: History) -> Row:
-    dead = (f"/queue/{quote(str(channel.name))}?status=dead", f"{channel.dead:,} dead")
+    dead = (f"/queue/{quote(str(channel.name))}?status=dead", f"{stated(channel, 'dead')} dead")
     return Row(
         f"/queue/{channel.name}",
         str(channel.name),
-        channel_state(channel.ready, channel.running, is_paused=channel.is_paused),
+        channel_state(channel),
         depth_of(channel),
-        True,
+        not {"ready", "running"}.intersection(channel.estimated),
         channel.oldest_due_seconds,
         channel.rate,
         trends.line(history, series("channel", str(channel.name), "depth"), "Jobs due or running"),
         None,
         (dead,) if channel.dead else (),
+        channel.rank,
     )
 
 
-def channel_state(ready: int, running: int, *, is_paused: bool) -> str:
+def channel_state(channel: ChannelGauges | ChannelStatus) -> str:
     """`waiting`: jobs are due, and nobody runs them."""
-    if is_paused:
+    if channel.is_paused:
         return "paused"
-    if running:
+    if channel.running:
         return "running"
-    return "waiting" if ready else "idle"
+    return "waiting" if channel.ready or channel.overdue else "idle"
 
 
 def _trouble(status: ProcessorGauges | PipelineGauges, errors: Errors) -> str | None:

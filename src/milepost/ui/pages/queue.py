@@ -49,7 +49,7 @@ def listing(view: View) -> Page:
 
 
 def _others(gauges: QueueGauges | None) -> int:
-    """Channels that are not listed: they have fewer jobs than those that are."""
+    """Channels that are not listed."""
     return 0 if gauges is None else max(gauges.channel_count - snapshot.LISTED_CHANNELS, 0)
 
 
@@ -133,7 +133,7 @@ def _found(view: View) -> JobStatus:
 
 
 def _state(status: ChannelStatus) -> str:
-    return channel_state(status.ready, status.running, is_paused=status.is_paused)
+    return channel_state(status)
 
 
 def _depth_line(view: View, name: str) -> Markup:
