@@ -643,17 +643,28 @@ class CannotDecode(HandlerFailed):
 
 
 class TransactionEnded(ProcessorError):
-    """A handler committed its transaction itself and then failed."""
+    """A handler ended its transaction itself (COMMIT or ROLLBACK in SQL)."""
 
     first: str
     last: str
     cause: str
-    template = """its handler ended its own transaction (a COMMIT in SQL) and then failed, given the
-        messages from {first} to {last}: {cause}. What it did before the COMMIT stays, and these
-        messages count as handled: their checkpoint, or the removal of their dead letter, was
-        committed too. Remove the COMMIT from the handler, complete or undo its partial effects, and
-        start again; or remove its effects and go back: milepost processors reset {processor} --to
-        POSITION"""
+    is_committed: bool
+    template = """its handler ended its own transaction in SQL, given the messages from {first} to
+        {last}: {cause}. {_state} Remove the COMMIT or ROLLBACK from the handler, complete or undo
+        its partial effects, and start again; or remove its effects and go back: milepost processors
+        reset {processor} --to POSITION"""
+
+    @property
+    def _state(self) -> str:
+        if self.is_committed:
+            return (
+                "What it did before the COMMIT stays, and these messages count as handled: their "
+                "checkpoint, or the removal of their dead letter, was committed too."
+            )
+        return (
+            "What it did before the ROLLBACK is undone, and these messages count as not handled. "
+            "Only what it committed by itself after that stays."
+        )
 
 
 class ParkingFull(ProcessorError):

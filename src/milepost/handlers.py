@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from inspect import Signature
@@ -137,6 +138,29 @@ def refuse_broken(conn: Connection | AsyncConnection) -> None:
             "continued, or ended the transaction in SQL. Use `with tx.transaction():` around "
             "statements that may fail."
         )
+
+
+@contextmanager
+def refusing_autocommit(conn: Connection | AsyncConnection) -> Iterator[None]:
+    """In a transaction on a connection in autocommit mode: once the handler has ended it in SQL, no
+    further statement is sent, because each would be committed by itself. The end of a savepoint's
+    block passes: psycopg counts its blocks, and the server refuses it."""
+    kind: Any = type(conn)
+
+    def wait(generator: Any, *arguments: Any, **options: Any) -> Any:
+        is_over = conn.info.transaction_status == TransactionStatus.IDLE
+        if is_over and generator.__name__ != "_exit_gen":
+            raise ConnectionUnusable(
+                "The handler ended its transaction in SQL (COMMIT or ROLLBACK). The next statement "
+                "was not executed: it would have been committed by itself."
+            )
+        return kind.wait(conn, generator, *arguments, **options)
+
+    vars(conn)["wait"] = wait
+    try:
+        yield
+    finally:
+        del vars(conn)["wait"]
 
 
 def storable(text: str) -> str:

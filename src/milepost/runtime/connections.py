@@ -287,8 +287,12 @@ class Lease(AnyLease["Connection"]):
             if self.stop.wait(seconds):
                 raise Stopping
 
-    def reset_session(self, conn: Connection) -> None:
-        conn.execute(self.reset_script(conn))
+    def reset_session(self, conn: Connection) -> str | None:
+        """The id of the transaction in which it was reset, if it has one."""
+        cursor = db.plain(conn).execute(self.reset_script(conn))
+        while cursor.nextset():
+            pass
+        return str(db.one(cursor.fetchone())[1])
 
     def reset_after_failure(self, conn: Connection) -> None:
         """The rollback has undone the settings, but not the locks. Through a pooler, the next
@@ -361,8 +365,11 @@ class AsyncLease(AnyLease["AsyncConnection"]):
             if await asyncio.to_thread(self.stop.wait, seconds):
                 raise Stopping
 
-    async def reset_session(self, conn: AsyncConnection) -> None:
-        await conn.execute(self.reset_script(conn))
+    async def reset_session(self, conn: AsyncConnection) -> str | None:
+        cursor = await db.plain_async(conn).execute(self.reset_script(conn))
+        while cursor.nextset():
+            pass
+        return str(db.one(await cursor.fetchone())[1])
 
     async def reset_after_failure(self, conn: AsyncConnection) -> None:
         if not db.is_pooled(conn) and not conn.closed:

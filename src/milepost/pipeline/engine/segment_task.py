@@ -37,7 +37,7 @@ _FACTS: dict[type[ProcessorError], tuple[str, ...]] = {
     CannotDecode: ("position", "cause"),
     HandlerFailed: ("position", "attempts", "cause"),
     ParkingFull: ("limit", "oldest_key"),
-    TransactionEnded: ("first", "last", "cause"),
+    TransactionEnded: ("first", "last", "cause", "is_committed"),
 }
 
 

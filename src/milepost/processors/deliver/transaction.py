@@ -4,8 +4,9 @@ The store is the guard that makes effects happen once: a statement that must ans
 happens. Another guard is the deletion of a dead letter that is retried. The guard comes first, so
 that a conflict costs no work.
 
-A handler could end the transaction by itself, with a COMMIT in SQL. So the guard also returns the
-transaction's id: after a failure the server is asked whether that transaction was committed.
+A handler could end the transaction by itself, with a COMMIT or a ROLLBACK in SQL. Then nothing may
+be retried: the connection is in autocommit mode, so what follows may be committed already. The next
+statement is refused. A transaction that was begun instead has another id than the guard's.
 
 What a handler sets for its session (SET, SET ROLE, advisory locks) must not be there for the next
 batch: the session is reset before the commit, and after a failure.
@@ -22,14 +23,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import psycopg
 from psycopg.errors import LockNotAvailable
+from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from milepost import sql
 from milepost.binding import bound, bound_async, committed
 from milepost.checkpoints import Answer
 from milepost.db import Statement, one, plain, plain_async, translated
-from milepost.errors import TransactionEnded, describe
-from milepost.handlers import refuse_broken, refuse_unfinished
+from milepost.errors import ConnectionUnusable, TransactionEnded, describe
+from milepost.handlers import refuse_broken, refuse_unfinished, refusing_autocommit
 from milepost.log import refuse_unreadable
 from milepost.processors.by_type import runs
 from milepost.processors.handler_call import NOTHING, Supply
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     from milepost.runtime import AnyLease, AsyncLease, Lease
 
 T = TypeVar("T")
-COMMITTED = "committed"  # what pg_xact_status() answers
+COMMITTED, IN_PROGRESS = "committed", "in progress"  # what pg_xact_status() answers
 
 
 class Conflict(Exception):
@@ -102,10 +104,12 @@ class BatchTransaction:
     Run by a connection of either colour."""
 
     effects: ExactlyOnceEffects
+    conn: Connection | AsyncConnection
     messages: list[RecordedMessage]
     guard: Statement
     parking: Parking | None
     id: str | None = None  # the transaction's, once the guard has held
+    is_ended: bool = False  # by a handler
 
     def steps(self) -> Steps[Answer]:
         # Store the checkpoint.
@@ -123,12 +127,35 @@ class BatchTransaction:
         yield from handler_calls(self.effects.definition, messages, self.effects.supply)
         return answer
 
-    def committed_by_handler(self, error: Exception) -> GuardFailed:
-        """Not a failure that could be retried or set aside: the guard's part is committed."""
+    @contextmanager
+    def refusing_end(self) -> Iterator[None]:
+        """While the handlers run."""
+        try:
+            with refusing_autocommit(self.conn):
+                yield
+        finally:
+            is_idle = self.conn.info.transaction_status == TransactionStatus.IDLE
+            self.is_ended = self.is_ended or (is_idle and self.id is not None)
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the server can tell, after a failure, if it is still the same transaction: asked
+        before our rollback. A failed one answers nothing: then only a COMMIT counts."""
+        is_open = self.conn.info.transaction_status == TransactionStatus.INTRANS
+        return is_open and self.id is not None
+
+    def refuse_other(self, id_: str | None) -> None:
+        """A transaction that a handler has begun instead of the one that it has ended."""
+        if id_ != self.id:
+            self.is_ended = True
+            raise ConnectionUnusable("The handler ended its transaction and began another in SQL.")
+
+    def ended_by_handler(self, error: Exception, status: str | None) -> GuardFailed:
+        """Not a failure that could be retried or set aside: nobody knows what was committed."""
         first, last = (str(self.messages[place].position) for place in (0, -1))
-        cause = describe(error)
-        name = self.effects.definition.options.name
-        return GuardFailed(TransactionEnded(name, first, last, cause))
+        name, is_committed = self.effects.definition.options.name, status == COMMITTED
+        cause = describe(error).rstrip(".")
+        return GuardFailed(TransactionEnded(name, first, last, cause, is_committed))
 
     def status(self) -> Statement:
         """Asks what became of the transaction."""
@@ -163,13 +190,15 @@ class ExactlyOnceEffects(Effects):
     def apply(
         self, messages: list[RecordedMessage], guard: Statement, parking: Parking | None = None
     ) -> Answer:
-        batch = BatchTransaction(self, messages, guard, parking)
         with self.lease as conn:
+            batch = BatchTransaction(self, conn, messages, guard, parking)
             try:
                 answer = self._run(conn, batch)
             except Exception as error:
-                if batch.id is not None and not conn.closed and self._was_committed(conn, batch):
-                    raise batch.committed_by_handler(error) from error
+                if batch.id is not None and not conn.closed:
+                    status = self._status(conn, batch)
+                    if batch.is_ended or status == COMMITTED:
+                        raise batch.ended_by_handler(error, status) from error
                 raise
             finally:
                 # A handler may set it for itself; guards and reports read plain rows.
@@ -182,7 +211,7 @@ class ExactlyOnceEffects(Effects):
     def _run(self, conn: Any, batch: BatchTransaction) -> Answer: ...
 
     @abstractmethod
-    def _was_committed(self, conn: Any, batch: BatchTransaction) -> bool: ...
+    def _status(self, conn: Any, batch: BatchTransaction) -> str | None: ...
 
 
 class ExactlyOnce(ExactlyOnceEffects):
@@ -194,21 +223,28 @@ class ExactlyOnce(ExactlyOnceEffects):
         answer = Answer.MISSING
         try:
             with conn.transaction():
-                with bound(self.definition.options.session, conn) as tx:
-                    answer = run(conn, batch.steps(), self.schema, tx=tx)
-                    roll_back_unless_stored(answer)
+                try:
+                    with batch.refusing_end(), bound(self.definition.options.session, conn) as tx:
+                        answer = run(conn, batch.steps(), self.schema, tx=tx)
+                        roll_back_unless_stored(answer)
+                except Exception:
+                    if batch.is_asked:
+                        batch.is_ended = self._status(conn, batch) != IN_PROGRESS
+                    raise
                 refuse_broken(conn)
                 with guarding(self.schema):
-                    self.lease.reset_session(conn)
+                    id_ = self.lease.reset_session(conn)
+                batch.refuse_other(id_)
         except BaseException:
             self.lease.reset_after_failure(conn)
             raise
         return answer
 
-    def _was_committed(self, conn: Connection, batch: BatchTransaction) -> bool:
+    def _status(self, conn: Connection, batch: BatchTransaction) -> str | None:
         with guarding(self.schema):
             row = plain(conn).execute(*batch.status()).fetchone()
-        return bool(one(row)[0] == COMMITTED)
+        status: str | None = one(row)[0]
+        return status
 
 
 class ExactlyOnceAsync(ExactlyOnceEffects):
@@ -221,12 +257,19 @@ class ExactlyOnceAsync(ExactlyOnceEffects):
             answer = Answer.MISSING
             try:
                 async with conn.transaction():
-                    async with bound_async(self.definition.options.session, conn) as tx:
-                        answer = await run_async(conn, batch.steps(), self.schema, tx)
-                        roll_back_unless_stored(answer)
+                    try:
+                        with batch.refusing_end():
+                            async with bound_async(self.definition.options.session, conn) as tx:
+                                answer = await run_async(conn, batch.steps(), self.schema, tx)
+                                roll_back_unless_stored(answer)
+                    except Exception:
+                        if batch.is_asked:
+                            batch.is_ended = await self._ask(conn, batch) != IN_PROGRESS
+                        raise
                     refuse_broken(conn)
                     with guarding(self.schema):
-                        await self.lease.reset_session(conn)
+                        id_ = await self.lease.reset_session(conn)
+                    batch.refuse_other(id_)
             except BaseException:
                 await self.lease.reset_after_failure(conn)
                 raise
@@ -234,12 +277,14 @@ class ExactlyOnceAsync(ExactlyOnceEffects):
 
         return self.lease.on_loop(transaction())
 
-    def _was_committed(self, conn: AsyncConnection, batch: BatchTransaction) -> bool:
-        async def status() -> Any:
-            return await (await plain_async(conn).execute(*batch.status())).fetchone()
+    def _status(self, conn: AsyncConnection, batch: BatchTransaction) -> str | None:
+        return self.lease.on_loop(self._ask(conn, batch))
 
+    async def _ask(self, conn: AsyncConnection, batch: BatchTransaction) -> str | None:
         with guarding(self.schema):
-            return bool(one(self.lease.on_loop(status()))[0] == COMMITTED)
+            row = await (await plain_async(conn).execute(*batch.status())).fetchone()
+        status: str | None = one(row)[0]
+        return status
 
 
 def roll_back_unless_stored(answer: Answer) -> None:

@@ -217,21 +217,6 @@ def test_an_async_handler_that_hides_an_error_of_its_transaction_has_failed(
     assert keep.position() == Position.BEGINNING
 
 
-def test_a_handler_that_ends_the_transaction_in_sql_is_found_out(
-    mp: Milepost, effects: Effects, put: Put
-) -> None:
-    @mp.processor("failing", retry=NEVER_AGAIN)
-    def keep(messages: list[RecordedMessage], tx: Connection) -> None:
-        leave_all(messages, tx)
-        tx.execute("rollback")
-
-    put(3)
-    with pytest.raises(HandlerFailed, match="transaction"):
-        keep.run(until="caught_up")
-    assert keep.position() == Position.BEGINNING
-    assert effects.count() == 0
-
-
 def test_an_error_of_ours_that_a_handler_causes_is_its_own_failure(
     mp: Milepost, conn: Connection, effects: Effects, put: Put
 ) -> None:
