@@ -89,10 +89,12 @@ def ignored_columns(
         named = {name for name in ignore if "." not in name} | {
             name.removeprefix(f"{table}.") for name in ignore if name.startswith(f"{table}.")
         }
+        before = first.rows.get(table, [])
+        existing = {column for row in (*before, *rows) for column in row}
         unstable = frozenset[str]()
-        if len(first.rows.get(table, [])) == len(rows) and table != OUTSIDE:
-            unstable = unstable_columns(first.rows[table], rows)
-        if columns := second.generated.get(table, frozenset()) | unstable | named:
+        if len(before) == len(rows) and table != OUTSIDE:
+            unstable = unstable_columns(before, rows)
+        if columns := second.generated.get(table, frozenset()) | unstable | (named & existing):
             found[table] = columns
     return found
 

@@ -12,6 +12,7 @@ import pytest
 from milepost import (
     LATEST,
     Checkpointing,
+    FencedUpsert,
     Job,
     Message,
     Milepost,
@@ -24,7 +25,9 @@ from milepost import (
 from milepost import put as put_job
 from milepost.db import AsyncConnection, Connection
 from milepost.errors import CrashFound, CrashTestFailed, NoTestDatabase
+from milepost.processors import Processor
 from milepost.processors.self_checkpointing.api import Report
+from milepost.queue import Worker
 from milepost.records import RecordedMessage, TakenJob
 from milepost.testing import Outside, crash_everywhere
 
@@ -206,7 +209,7 @@ def test_a_self_checkpointing_handler(mp: Milepost, forgets_position: bool) -> N
     counts = Counts(mp, forgets_position=forgets_position)
     processor = mp.processor("counts", delivery="at_least_once")(counts)
     if not forgets_position:
-        assert crash_everywhere(processor, ORDERS).points > 4
+        assert crash_everywhere(processor, ORDERS, most=40).points == 40
         return
     with pytest.raises(CrashFound) as found:
         crash_everywhere(processor, ORDERS)
@@ -244,3 +247,115 @@ def test_a_handler_that_always_fails_is_not_blamed_on_a_crash(mp: Milepost) -> N
 
     with pytest.raises(CrashTestFailed, match=r"(?s)fails without any crash.*no such order"):
         crash_everywhere(bill, ORDERS)
+
+
+class Balances(Checkpointing):
+    """Right: its rows hold the epoch of the claim that has written them."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.upsert = FencedUpsert("balances", key=["account"], columns=["amount", "place"])
+
+    def on_segment_claimed(self, segment: Segment, trigger: Trigger) -> None:
+        self.trigger = trigger
+        with psycopg.connect(self.url) as conn:
+            rows = conn.execute("select account, amount, place from balances").fetchall()
+        self.held = {account: (amount, place) for account, amount, place in rows}
+
+    def __call__(self, messages: list[RecordedMessage]) -> None:
+        for message in messages:
+            amount, place = self.held.get(message.key or "", (0, -1))
+            if message.position.position > place:
+                total = amount + message.data["total"]
+                self.held[message.key or ""] = (total, message.position.position)
+
+    def on_checkpoint_advanced(self, segment: Segment, requested: Position) -> Report:
+        with psycopg.connect(self.url) as conn, conn.cursor() as cursor:
+            rows = [(account, *row) for account, row in self.held.items()]
+            self.upsert.write(cursor, self.trigger, rows)
+        return LATEST
+
+
+def test_an_epoch_that_differs_by_itself_is_not_blamed(mp: Milepost, url: str) -> None:
+    with mp.connect() as conn:
+        conn.execute(
+            "create table balances (account text primary key, amount int, place int, epoch bigint)"
+        )
+    processor = mp.processor("balances", delivery="at_least_once")(Balances(url))
+    assert "balances.epoch" in crash_everywhere(processor, ORDERS, most=20).ignored
+
+
+def test_an_attempt_that_differs_by_itself_is_not_blamed(mp: Milepost) -> None:
+    @mp.worker("mails")
+    def send(job: TakenJob, tx: Connection) -> None:
+        tx.execute(ADD, [job.content, job.attempt])
+
+    assert "bills.total" in crash_everywhere(send, MAILS[:1]).ignored
+
+
+def test_state_that_lives_from_batch_to_batch_is_found(mp: Milepost) -> None:
+    totals: Counter[str] = Counter()
+
+    @mp.processor("totals")
+    def add(messages: list[RecordedMessage], tx: Connection) -> None:
+        if messages[0].data["order"] == 1:  # so that what it had added before a failure is gone
+            totals.clear()
+        for message in messages:
+            totals["all"] += message.data["total"]
+        tx.execute("delete from bills")
+        tx.execute(ADD, [0, totals["all"]])
+
+    with pytest.raises(CrashFound) as found:
+        crash_everywhere(add, ORDERS)
+    found_in(
+        found,
+        "processor 'totals', in batches of one message:",
+        '    found    {"number": 0, "total": 42}\n    expected {"number": 0, "total": 83}',
+    )
+
+
+def running_total(mp: Milepost, *, is_worker: bool) -> Worker | Processor:
+    """What it holds is set from the table in a new process only."""
+    totals: Counter[str] = Counter()
+
+    def add(tx: Connection, amount: int) -> None:
+        if not totals:
+            row = tx.execute("select total from bills").fetchone()
+            totals["all"] = 0 if row is None else row[0]
+        totals["all"] += amount
+        tx.execute("delete from bills")
+        tx.execute(ADD, [0, totals["all"]])
+
+    if is_worker:
+        return mp.worker("mails")(lambda job, tx: add(tx, job.content))
+    return mp.processor("totals")(lambda messages, tx: add(tx, len(messages)))
+
+
+@pytest.mark.parametrize("is_worker", [False, True])
+def test_memory_ahead_of_a_lost_transaction_is_found(mp: Milepost, is_worker: bool) -> None:
+    with pytest.raises(CrashFound) as found:
+        crash_everywhere(
+            running_total(mp, is_worker=is_worker), MAILS[:1] if is_worker else ORDERS[:1]
+        )
+    assert found.value.side == "lost"
+    found_in(
+        found,
+        "The connection was lost before statement",
+        "The process continued, with what it held in memory",
+        "memory",
+        '    found    {"number": 0, "total": 2}',
+    )
+
+
+def test_the_crashes_can_be_limited(mp: Milepost) -> None:
+    @mp.processor("billing", handle="message")
+    def bill(message: RecordedMessage, tx: Connection) -> None:
+        tx.execute(ADD, [message.data["order"], message.data["total"]])
+
+    report = crash_everywhere(bill, ORDERS, most=4, ignore=["total", "mails.at", "nowhere"])
+    assert (report.points, report.unreached) == (4, 0)
+    assert report.left_out > 10
+    assert report.ignored == ("bills.id", "bills.total", "mails.at")
+    assert f"4 of {4 + report.left_out} crashes" in str(report)
+    with pytest.raises(ValueError, match="most is 0"):
+        crash_everywhere(bill, ORDERS, most=0)

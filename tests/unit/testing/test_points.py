@@ -6,6 +6,7 @@ from milepost.testing.crash.statements import (
     COMMIT,
     Statement,
     around_handler,
+    chosen,
     in_both,
     own_connections,
     plain_text,
@@ -43,7 +44,9 @@ def test_a_crash_that_leaves_what_another_leaves_is_not_tried() -> None:
         (1, "before"),
         (1, "after"),  # and before 2, 3: nothing was durable or of the user in between
         (4, "before"),
+        (4, "lost"),
         (5, "before"),
+        (5, "lost"),
         (5, "after"),
         (5, "cut"),
         (6, "after"),  # before 6 is after 5
@@ -52,7 +55,7 @@ def test_a_crash_that_leaves_what_another_leaves_is_not_tried() -> None:
 
 def test_a_crash_before_a_statement_is_tried_where_the_users_code_ran() -> None:
     assert shown([START, statement(2, follows_user=True)]) == [
-        (1, "before"), (1, "after"), (2, "before"), (2, "after")
+        (1, "before"), (1, "after"), (2, "before"), (2, "lost"), (2, "after")
     ]  # fmt: skip
 
 
@@ -63,6 +66,14 @@ def test_the_start_of_milepost_is_left_out() -> None:
 
 def test_what_is_near_the_users_code_comes_first() -> None:
     assert [point.statement.number for point in users_first(points_of(RUN))][:3] == [4, 5, 5]
+
+
+def test_of_many_crashes_some_are_chosen_evenly() -> None:
+    points = users_first(points_of(RUN))
+    assert chosen(points, None) == chosen(points, 50) == points
+    near = [point for point in points if point.statement.is_near_user]
+    assert chosen(points, 3) == [near[0], near[2], near[4]]
+    assert chosen(points, len(near) + 1) == [*near, points[len(near)]]
 
 
 def test_only_statements_of_both_runs_count() -> None:
@@ -89,7 +100,7 @@ def test_rows_are_compared_as_multisets() -> None:
 def test_columns_that_differ_without_a_crash_are_ignored() -> None:
     first = Snapshot({"t": [{"id": 1, "at": "x", "n": 5}]}, {"t": frozenset({"id"})})
     second = Snapshot({"t": [{"id": 1, "at": "y", "n": 5}]}, {"t": frozenset({"id"})})
-    assert ignored_columns(first, second, frozenset({"t.n", "u.at"})) == {
+    assert ignored_columns(first, second, frozenset({"t.n", "u.at", "nowhere"})) == {
         "t": frozenset({"id", "at", "n"})
     }
 

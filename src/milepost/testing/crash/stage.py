@@ -51,9 +51,13 @@ class Stage:
             self.outside.reset()
 
     def recover(self) -> None:
-        """After a crash: its sessions are gone, the time for which it held its work is over, and
-        what failed because of a lost connection is due again."""
+        """After a crash: its sessions are gone, and what they held is free."""
         self.databases.wait_for_no_session(self.name)
+        self.expire()
+
+    def expire(self) -> None:
+        """The time for which work was held is over, and what failed because of a lost connection
+        is due again."""
         with db.connect(self.url) as conn:
             db.run(conn, self.schema, "testing_expire")
             db.run(conn, self.schema, "testing_recover")

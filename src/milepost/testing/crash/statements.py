@@ -10,12 +10,16 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-# killed: the process ends there. cut: the server has committed, but its answer is lost with the
-# connection, and the process goes on.
-Side: TypeAlias = Literal["before", "after", "cut"]
+# before, after: the process is killed. lost: the connection is lost before the statement, so the
+# server rolls back. cut: the server has committed, but its answer is lost with the connection. The
+# process survives both, with everything that it holds in memory.
+Side: TypeAlias = Literal["before", "after", "lost", "cut"]
+SURVIVED: Final = ("lost", "cut")
 Key: TypeAlias = "tuple[str, int]"
+# Not a statement: where code of the user is called for the first time.
+FIRST_CALL: Final[tuple[Key, Side]] = (("the first call of the handler", 1), "before")
 LONGEST_SHOWN = 100
 _COMMENT = re.compile(r"--[^\n]*")
 
@@ -58,10 +62,10 @@ SAVEPOINT, RELEASE = "SAVEPOINT", "RELEASE SAVEPOINT"
 
 
 def in_both(first: Sequence[Statement], second: Sequence[Statement]) -> list[Statement]:
-    """Those of the second run that the first had too: how often something is looked for while
-    nothing is there may differ."""
-    known = {statement.key for statement in first}
-    return [statement for statement in second if statement.key in known]
+    """The statements of the first run that the second had too: how often something is looked for
+    while nothing is there may differ."""
+    known = {statement.key for statement in second}
+    return [statement for statement in first if statement.key in known]
 
 
 def around_handler(statements: Sequence[Statement]) -> list[Statement]:
@@ -74,7 +78,8 @@ def around_handler(statements: Sequence[Statement]) -> list[Statement]:
 
 
 def points_of(statements: Iterable[Statement]) -> list[Point]:
-    """Before each statement, and after each that is durable then.
+    """Before each statement, and after each that is durable then; the connection is lost where the
+    user's code may have changed what the process holds, and before and after each commit.
 
     A crash after a statement in an open transaction leaves what a crash before it leaves: the
     server rolls it back. A crash before a statement leaves what a crash after the one before it
@@ -82,9 +87,13 @@ def points_of(statements: Iterable[Statement]) -> list[Point]:
     """
     points: list[Point] = []
     for statement in statements:
-        is_covered = bool(points) and points[-1].side != "before" and not statement.follows_user
+        is_covered = (
+            bool(points) and points[-1].side in ("after", "cut") and not statement.follows_user
+        )
         if not is_covered:
             points.append(Point(statement, "before"))
+        if statement.is_near_user or statement.ends_transaction:
+            points.append(Point(statement, "lost"))
         if statement.is_durable:
             points.append(Point(statement, "after"))
         if statement.ends_transaction:
@@ -95,7 +104,23 @@ def points_of(statements: Iterable[Statement]) -> list[Point]:
 def users_first(points: Iterable[Point]) -> list[Point]:
     """Around what the user's code does, there is most to find. A process that lives on after a lost
     connection takes longest. Otherwise in order."""
-    return sorted(points, key=lambda p: (not p.statement.is_near_user, p.side == "cut"))
+    return sorted(points, key=lambda p: (not p.statement.is_near_user, p.side in SURVIVED))
+
+
+def chosen(points: Sequence[Point], most: int | None) -> list[Point]:
+    """At most that many: of those around the user's code first, each at equal distances."""
+    if most is None or len(points) <= most:
+        return list(points)
+    near = [point for point in points if point.statement.is_near_user]
+    far = [point for point in points if not point.statement.is_near_user]
+    first = _evenly(near, most)
+    return [*first, *_evenly(far, most - len(first))]
+
+
+def _evenly(points: Sequence[Point], most: int) -> Sequence[Point]:
+    if len(points) <= most:
+        return points
+    return [points[number * len(points) // most] for number in range(most)]
 
 
 def own_connections(statements: Iterable[Statement]) -> set[int]:

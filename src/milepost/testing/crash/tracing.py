@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import os
 import signal
+import socket
 import sys
 import sysconfig
 import threading
@@ -29,6 +30,7 @@ import milepost
 from milepost.testing.crash.statements import (
     BEGIN,
     COMMIT,
+    FIRST_CALL,
     RELEASE,
     ROLLBACK,
     SAVEPOINT,
@@ -44,10 +46,12 @@ if TYPE_CHECKING:
 
 _STANDARD = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib"))
 _INSTALLED = tuple(sysconfig.get_path(name) for name in ("purelib", "platlib"))
-# Milepost's files, psycopg's, and those of packages that Milepost calls by itself.
+_CALLED = ("opentelemetry", "cronsim", "uuid_", "_pytest", "pluggy")
+# Milepost's files, psycopg's, and those of packages that Milepost calls by itself: pytest is
+# called with what is logged and imported.
 _OURS = (
     *(str(Path(str(module.__file__)).parent) for module in (milepost, psycopg)),
-    *(f"{place}/{name}" for place in _INSTALLED for name in ("opentelemetry", "cronsim", "uuid_")),
+    *(f"{place}/{name}" for place in _INSTALLED for name in _CALLED),
 )
 _NAMED = {"_commit_gen": COMMIT, "_rollback_gen": ROLLBACK, "copy_end": "end of COPY"}
 # They receive what a statement has found, or send its data: nothing begins or ends on the server.
@@ -58,7 +62,7 @@ _PARTS = ("notifies", "copy_to", "_stream_fetchone_gen", "_read_gen", "_read_row
 @dataclass(slots=True)
 class Tracer:
     """`report` is told each statement when it has ended. At `crash_at` the process is killed; with
-    the side `cut`, the connection is lost instead."""
+    the sides `lost` and `cut`, the connection is lost instead."""
 
     report: Callable[[Statement], None]
     on_crash: Callable[[], None]
@@ -118,6 +122,9 @@ class Tracer:
             self._has_user_run = False
             if self.crash_at == (statement.key, "before"):
                 self._die()
+            if self.crash_at == (statement.key, "lost"):
+                self.on_crash()
+                _shut_down(conn)
         return statement
 
     def ended(self, conn: Connection | AsyncConnection, statement: Statement | None) -> None:
@@ -163,6 +170,8 @@ class Tracer:
     def _called(self, frame: FrameType, event: str, _argument: Any) -> None:
         if event == "call" and not self._has_user_run and is_foreign(frame.f_code.co_filename):
             self._has_user_run = True
+            if self.crash_at == FIRST_CALL:
+                self._die()
 
     def _users_line(self) -> str | None:
         """The innermost line of the user's own files; else of an installed package of theirs."""
@@ -193,6 +202,12 @@ def _query_text(query: Any) -> str:
     if isinstance(query, Composable):
         return plain_text(query.as_string(None))
     return plain_text(str(query))
+
+
+def _shut_down(conn: Connection | AsyncConnection) -> None:
+    """As by the network: the server rolls back, and libpq finds out when it uses the connection."""
+    with socket.socket(fileno=os.dup(conn.pgconn.socket)) as shared:
+        shared.shutdown(socket.SHUT_RDWR)
 
 
 def _cut(conn: Connection | AsyncConnection) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from milepost.testing.crash.statements import Point, Statement, own_connections, shortened
+from milepost.testing.crash.statements import SURVIVED, Point, Statement, own_connections, shortened
 from milepost.testing.snapshot import OUTSIDE, Difference, shown
 
 Kind: TypeAlias = Literal["processor", "worker", "self_checkpointing"]
@@ -15,8 +15,10 @@ _SIDES = {
     "before": "The process was killed before statement {number} of {count}:",
     "after": "The process was killed after statement {number} of {count}: the server had executed "
     "it, and the answer was lost.",
+    "lost": "The connection was lost before statement {number} of {count}: the server rolled its "
+    "transaction back. The process continued, with what it held in memory, and tried again.",
     "cut": "The connection was lost after statement {number} of {count}: the server had committed, "
-    "and the answer was lost. The process went on, and what had failed was tried again.",
+    "and the answer was lost. The process continued, with what it held in memory, and tried again.",
 }
 _IDEMPOTENT = (
     "make the effect idempotent: `insert ... on conflict do nothing` with a key from the {item}, "
@@ -26,18 +28,20 @@ _IDEMPOTENT = (
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is tested."""
+    """What is tested. `batches`: of which size, if not as the options say."""
 
     kind: Kind
     name: str
     has_tx: bool
+    batches: str = ""
 
     @property
     def item(self) -> str:
         return "job" if self.kind == "worker" else "message"
 
     def __str__(self) -> str:
-        return f"{'worker' if self.kind == 'worker' else 'processor'} {self.name!r}"
+        kind = "worker" if self.kind == "worker" else "processor"
+        return f"{kind} {self.name!r}{self.batches}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,7 @@ class Finding:
         yield _SIDES[self.point.side].format(number=statement.number, count=count)
         yield f"    {shortened(statement.text)}"
         yield f"    sent by {statement.where or 'Milepost itself'}"
-        if self.point.side != "cut":
+        if self.point.side not in SURVIVED:
             yield "Then it was started again, and ran until it had caught up."
 
     def _found(self) -> Iterator[str]:
@@ -92,10 +96,18 @@ class Finding:
                 "" if subject.kind == "self_checkpointing" else "take `tx` and write with it; or "
             )
             yield f"What to do: {instead}{remedy}."
+        elif self.point.side == "lost":
+            yield (
+                "Why: the transaction was rolled back, and what the handler holds in memory was "
+                f"not: it already includes the {subject.item} that is handled again. What to do: "
+                "keep such state in the database, change it in memory only after the commit, or "
+                "read it again at the start of each call."
+            )
         else:
             yield (
-                f"Why: something in the handler does not commit with `tx`, or depends on what an "
-                f"earlier run has left. What to do: send everything through `tx`; or {remedy}."
+                "Why: something in the handler does not commit with `tx`, or depends on what it "
+                "held in memory before the crash, or on what an earlier run has left. What to do: "
+                f"send everything through `tx`, and keep no state in memory; or {remedy}."
             )
 
     def _culprit(self) -> Statement | None:
