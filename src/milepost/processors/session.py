@@ -17,7 +17,7 @@ from milepost.errors import (
     SegmentsGivenBack,
     TransactionEnded,
 )
-from milepost.log import History, horizon, read_batch, start_position
+from milepost.log import Batch, History, horizon, read_batch, start_position
 from milepost.processors.deliver.concurrent import ConcurrentDelivery
 from milepost.processors.deliver.inbox import Inbox
 from milepost.processors.deliver.sequential import Delivery, SequentialDelivery
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from milepost.db import Connection
-    from milepost.log import Batch, Horizon
+    from milepost.log import Horizon
     from milepost.processors.definition import Definition, ProcessorOptions
     from milepost.processors.deliver.attempts import Failure
     from milepost.processors.status import ProcessorStatus
@@ -135,9 +135,12 @@ class ProcessorSession(Session):
         return Surroundings(self.definition, owner, self.schema, self.stop, on_retry, timing)
 
     def read(self, after: Position, batch_size: int) -> Batch:
+        limit = None if self.watch is None else self.watch.horizon
+        if limit is not None and limit.position <= after:  # without a connection
+            return Batch([], after, is_full=False, is_held=limit.is_held)
         with self.lease as conn:
-            if self.watch is not None:
-                return self._read(conn, after, self.watch.horizon, batch_size)
+            if limit is not None:
+                return self._read(conn, after, limit, batch_size)
             return self._read_without_watch(conn, after, batch_size)
 
     def _read_without_watch(self, conn: Connection, after: Position, batch_size: int) -> Batch:

@@ -3,7 +3,8 @@
 All work with the database uses a lease. While the lease is used it has a connection. While it
 rests it keeps its connection, until the budget is used up and another lease needs one: then that
 one takes it over. So a few busy members keep their connections and what is prepared on them, and
-hundreds of idle ones need hardly any.
+hundreds of idle ones need hardly any. What only we have used is clean: sessions are reset that a
+handler had.
 
 No thread may use one lease inside the use of another: all could wait for each other.
 """
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import psycopg
 
-from milepost import db
+from milepost import db, sql
 from milepost.errors import BudgetTooSmall
 from milepost.runtime.lost_server import Backoff, is_transient
 from milepost.runtime.pulse import turned
@@ -210,6 +211,7 @@ class AnyLease(ABC, Generic[C]):
     _lock: RLock = field(default_factory=RLock, init=False)
     _was_lost: bool = field(default=False, init=False)
     _has_keep_alives: bool = field(default=True, init=False)
+    _had_handler: bool = field(default=False, init=False)  # its connection, at any time
     _abandoned: C | None = field(default=None, init=False)
 
     def __enter__(self) -> C:
@@ -253,6 +255,7 @@ class AnyLease(ABC, Generic[C]):
     def reset_for(self, conn: C) -> db.SessionReset:
         """What leaves nothing of what a handler has set; in its transaction, before that commits.
         Inside another use of the lease, locks of ours may be held."""
+        self._had_handler = True
         name = None if db.is_pooled(conn) else self.name
         return db.SessionReset(name, self._has_keep_alives, keeps_locks=self._users > 1)
 
@@ -317,7 +320,7 @@ class Lease(AnyLease["Connection"]):
                 left.remove_notice_handler(victim.on_notice)
             try:
                 self._has_keep_alives = victim._has_keep_alives
-                return self._prepared(self._taken_over(left))
+                return self._prepared(self._taken_over(left, victim))
             except psycopg.OperationalError:
                 left.close()
         elif victim is not None:
@@ -332,6 +335,7 @@ class Lease(AnyLease["Connection"]):
         connect = db.connect_pooled if self.is_pooled else db.connect
         conn = connect(self.connections.url, application_name=self.name)
         self._has_keep_alives = db.detect_dead_peers(conn)
+        self._had_handler = False
         return conn
 
     def _prepared(self, conn: Connection) -> Connection:
@@ -339,11 +343,14 @@ class Lease(AnyLease["Connection"]):
             conn.add_notice_handler(self.on_notice)
         return conn
 
-    def _taken_over(self, conn: Connection) -> Connection:
-        if db.is_pooled(conn):
-            return conn
-        self.reset_session(conn)
-        db.forget_prepared(conn)
+    def _taken_over(self, conn: Connection, victim: Lease) -> Connection:
+        if not db.is_pooled(conn):
+            if victim._had_handler:
+                self.reset_session(conn)
+                db.forget_prepared(conn)
+            elif victim.name != self.name:
+                conn.execute(sql.query("session_name"), {"name": self.name})
+        self._had_handler = False
         return conn
 
 

@@ -17,7 +17,7 @@ from milepost.queue.worker.begins import Gate
 from milepost.queue.worker.buffer import Demand, Standstill
 from milepost.queue.worker.calling.batches import pool_of
 from milepost.queue.worker.heartbeats import Heartbeats
-from milepost.queue.worker.idle import Look, Pause, is_drained
+from milepost.queue.worker.idle import Look, Pause, Polls, Resting, is_drained
 from milepost.queue.worker.settle import Settler
 from milepost.queue.worker.shared import TAKING, Shared
 from milepost.queue.worker.take import Taker
@@ -197,11 +197,24 @@ class Runner:
         slot is free, in the pool or in a channel."""
         if self._watch is not None and self._watch.watcher.is_over() and self._reopen_watch():
             return  # what was notified meanwhile is unknown
-        end = time.monotonic() + seconds
-        while not self._shared.stop.is_set() and (left := end - time.monotonic()) > 0:
-            if self._bell.wait(min(left, STOP_SECONDS)):
-                self._is_woken, self._has_news = self._has_news, False
-                return
+        polls, is_shared = self._shared.runtime.part(Polls), self._is_polled_for(seconds)
+        one = Resting(self._options.channel, seconds, self._bell.ring)
+        with polls.resting(one, is_shared=is_shared):
+            while not self._shared.stop.is_set():
+                if (left := one.until - time.monotonic()) > 0:
+                    if self._bell.wait(min(left, STOP_SECONDS)):
+                        self._is_woken, self._has_news = self._has_news, False
+                        return
+                elif is_shared:
+                    polls.poll(one, self._lease)
+                else:
+                    return
+
+    def _is_polled_for(self, seconds: float) -> bool:
+        """Together with other idle workers: not one that holds jobs, or that knows of one which is
+        due; nor while looks are slow, where it remembers what need not be looked at."""
+        is_idle = seconds == self._options.poll_seconds and not len(self._buffer)
+        return is_idle and self._watch is not None and not self._taker.rotation.is_slow
 
     def _open_watch(self) -> None:
         watching = self._shared.runtime.watching(

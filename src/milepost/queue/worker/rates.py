@@ -35,7 +35,16 @@ class Rates:
             self._done.update(channels)
 
     def is_due(self) -> bool:
-        return time.monotonic() - self._since >= self.report_seconds
+        """Whether it is time, and there is something to report: an idle worker needs no connection
+        for it."""
+        with self._lock:
+            now = time.monotonic()
+            if now - self._since < self.report_seconds:
+                return False
+            if self._done or self._reported:
+                return True
+            self._since = now
+            return False
 
     def report(self, conn: Connection, schema: str) -> None:
         """A channel in which nothing is done any more is reported once, with 0."""

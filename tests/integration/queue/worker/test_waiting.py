@@ -12,6 +12,7 @@ import pytest
 from milepost import Job, Milepost, TakenJob
 from milepost.db import Connection, one
 from milepost.queue.verbs import take
+from milepost.queue.worker import idle
 from milepost.queue.worker.buffer import Demand
 from milepost.runtime import Timing
 from tests.integration.processors import sessions
@@ -91,6 +92,32 @@ def test_a_put_that_wakes_nobody_is_found_when_it_commits(mp: Milepost, conn: Co
             wait_until(lambda: seen == ["first"])
             time.sleep(0.3)  # the worker looks, and finds nothing, for a while
         wait_until(lambda: seen == ["first", "second"])
+
+
+def test_one_idle_worker_polls_for_all(
+    mp: Milepost, conn: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody notifies. Each takes what its own pattern matches."""
+    seen: list[tuple[str, int]] = []
+    askers: list[int] = []
+
+    def asking(conn: Connection, schema: str, patterns: list[str]) -> object:
+        askers.append(len(patterns))
+        return ask(conn, schema, patterns)
+
+    ask = idle._ask
+    monkeypatch.setattr(idle, "_ask", asking)
+    for pattern in ("emails", "invoices", "reports.*"):
+        mp.worker(pattern, poll_seconds=0.5)(lambda job, by=pattern: seen.append((by, job.content)))
+    with working(*mp.members()):
+        wait_until(lambda: 3 in askers)
+        with conn.transaction():
+            conn.execute("set local session_replication_role = replica")  # without triggers
+            mp.put(conn, Job("invoices", 1), Job("reports.daily", 2))
+        wait_until(lambda: sorted(seen) == [("invoices", 1), ("reports.*", 2)])
+        (expired,) = mp.put(conn, Job("others", 3))
+        conn.execute("update milepost.jobs set channel = 'emails' where id = %s", [expired])
+        wait_until(lambda: ("emails", 3) in seen)
 
 
 def test_a_freed_slot_is_used_at_once(mp: Milepost, conn: Connection) -> None:

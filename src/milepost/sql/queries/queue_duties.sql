@@ -1,0 +1,1 @@
+select {schema}.queue_duties()
