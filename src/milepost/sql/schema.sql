@@ -4768,6 +4768,7 @@ declare
   started constant bigint := extract(epoch from clock_timestamp()) * 1000;
   due bigint;
   promoted bigint;
+  told bigint;
   done bigint;
 begin
   due := coalesce(pg_sequence_last_value('"milepost".jobs_promote_at'), 0);
@@ -4780,9 +4781,13 @@ begin
         order by d.job_id limit 1
       ) is not null
     then
-      promoted := greatest(promoted, "milepost".tend_followers());
+      done := extract(epoch from clock_timestamp()) * 1000;
+      told := "milepost".tend_followers();
+      promoted := greatest(promoted, told);
     end if;
-    done := extract(epoch from clock_timestamp()) * 1000;
+    if told is null or told = 0 then
+      done := extract(epoch from clock_timestamp()) * 1000;
+    end if;
     -- It has reached its limit: there may be more.
     if promoted < 1000 and done > started + 1 or started < due then
       done := setval('"milepost".jobs_promote_at', done + least(30000, 10 * (done - started)));
@@ -5556,6 +5561,8 @@ declare
     order by j.id
   );
   keyed bigint;
+  keyed_released bigint := 0;
+  keyed_count bigint := 0;
   released bigint;
 begin
   if cardinality(free) = 0 then
@@ -5570,12 +5577,13 @@ begin
   for keyed in
     select j.id from "milepost".jobs as j where j.id = any(free) and j.unique_key is not null
   loop
-    released := released + "milepost".release_keyed(keyed);
+    keyed_released := keyed_released + "milepost".release_keyed(keyed);
+    keyed_count := keyed_count + 1;
   end loop;
-  if released > 0 then
+  if released + keyed_released > 0 then
     perform pg_notify(concat('milepost', '_queue'), '');
   end if;
-  return released;
+  return released + keyed_released - (keyed_count - keyed_released);
 end;
 $$;
 
@@ -5613,6 +5621,9 @@ begin
   where j.id = release_keyed.id;
   return 1;
 exception when unique_violation or lock_not_available then
+  insert into "milepost".job_dependencies (job_id, after_id, on_dead)
+  values (release_keyed.id, 0, 'run')
+  on conflict do nothing;
   return 0;
 end;
 $$;

@@ -18,7 +18,7 @@ from milepost.queue import Policy, admin, put, put_group, set_channel
 from milepost.queue.health import check, repair
 from milepost.queue.put import COPY_FROM
 from milepost.queue.verbs import take
-from milepost.queue.worker.idle import is_drained
+from milepost.queue.worker.idle import is_drained, look
 from milepost.records import Job, OnDead, Verdict
 from tests.integration.queue.conftest import OpenSession
 from tests.integration.queue.jobs import column, duties_due, expire, status, statuses
@@ -384,6 +384,49 @@ def test_a_job_that_is_just_completing_is_not_waited_for_for_ever(
     assert (status(conn, last) == "ready") is (guard is None)
 
 
+def test_a_worker_looks_again_while_nobody_could_link_a_job_or_tell_it_of_an_end(
+    conn: Connection, session: OpenSession
+) -> None:
+    """The link is skipped while the completion is in flight, which does not know of it: so neither
+    of the two notifies."""
+    worker = session()
+    (first,) = put(conn, Job("c"))
+    last = follower(conn, first)
+    (job,) = take_without_duties(worker)
+    with worker.transaction():
+        complete(worker, [job])
+        settle(conn)
+        assert look(conn, "milepost") == (None, True)
+    assert look(conn, "milepost") == (None, True)
+    settle(conn)
+    assert status(conn, last) == "ready"
+    assert look(conn, "milepost") == (None, False)
+
+
+@pytest.mark.parametrize("ends_with", ["commit", "rollback"])
+def test_a_job_whose_key_is_being_put_is_released_when_that_is_decided(
+    conn: Connection, session: OpenSession, ends_with: str
+) -> None:
+    """Of what it waited for it is told only once: it must not wait for ever."""
+    producer = session()
+    (first,) = put(conn, Job("c"))
+    producer.execute("begin")
+    (holder,) = put(producer, Job("later", unique_key="k"))
+    last = follower(conn, first, unique_key="k")
+    complete(conn, take(conn, 1, pattern="c"))
+    tend(conn)
+    assert status(conn, last) == "waiting"
+    assert look(conn, "milepost") == (None, True)
+    producer.execute(ends_with.encode())
+    settle(conn)
+    if ends_with == "commit":
+        complete(conn, take(conn, 1, pattern="later"))
+        assert status(conn, holder) is None
+        settle(conn)
+    assert status(conn, last) == "ready"
+    assert dependencies(conn) == 0
+
+
 @pytest.mark.parametrize("guard", [None, "lock of the one that waits"])
 def test_two_ends_in_two_sessions_release_the_job_that_waits_for_both(
     conn: Connection, session: OpenSession, guard: str | None
@@ -430,6 +473,25 @@ def test_completions_puts_and_takes_of_followers_at_once_lose_none(
         wait_until(lambda: len(done) == 4 * 25 * 4)
         wait_until(lambda: not statuses(conn))
     assert dependencies(conn) == 0
+
+
+def test_no_hop_of_a_chain_waits_for_a_poll(conn: Connection, mp: Milepost) -> None:
+    """Each job is put while the one before it runs, and ends while somebody links the two. The
+    worker polls once an hour only."""
+    done: list[int] = []
+
+    @mp.worker("c", concurrency=2, poll_seconds=3600)
+    def work(job: TakenJob) -> None:
+        if job.content < 150:
+            mp.put(conn, Job("c", job.content + 1, after=[job.id]))
+        done.append(job.content)
+
+    with working(work):
+        for _ in range(5):
+            done.clear()
+            mp.put(conn, Job("c", 1))
+            wait_until(lambda: len(done) == 150 and not statuses(conn))
+            assert done == list(range(1, 151))
 
 
 def is_blocked(conn: Connection, waiter: Connection) -> bool:

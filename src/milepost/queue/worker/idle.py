@@ -1,8 +1,8 @@
 """How long a worker waits that found nothing to take. The decision is pure; `look` asks the server.
 
 A notification ends a wait early. It is a hint and may be missing: only one of the puts in flight
-sends it. So while a put is in flight that will not send it, the worker looks again soon, then less
-and less often.
+sends it, and the end of a job does not if it has not learnt yet that another one waits for it. So
+while such a put or end may be under way, the worker looks again soon, then less and less often.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from milepost import db
 if TYPE_CHECKING:
     from milepost.db import Connection
 
-# In how many seconds something is due, if that is known; and whether a put is in flight.
+# In how many seconds something is due, if that is known; and whether something is under way that
+# may not notify.
 Look: TypeAlias = "tuple[float | None, bool]"
 FIRST_LOOK_SECONDS = 0.001
 LONGEST_LOOK_SECONDS = 0.1
@@ -28,9 +29,9 @@ class Pause:
 
     def after(self, look: Look) -> tuple[float, Pause]:
         """The seconds to wait now, and the pause to continue with."""
-        due_seconds, is_put_in_flight = look
+        due_seconds, is_under_way = look
         seconds = self.poll_seconds
-        if is_put_in_flight:
+        if is_under_way:
             soon = FIRST_LOOK_SECONDS * 2 ** min(self.fruitless_looks, 10)
             seconds = min(seconds, soon, LONGEST_LOOK_SECONDS)
         if due_seconds is not None:
@@ -39,8 +40,8 @@ class Pause:
 
 
 def look(conn: Connection, schema: str) -> Look:
-    seconds, is_put_in_flight = db.fetch_one(conn, schema, "queue_look")
-    return seconds, is_put_in_flight
+    seconds, is_under_way = db.fetch_one(conn, schema, "queue_look")
+    return seconds, is_under_way
 
 
 def is_drained(conn: Connection, schema: str, pattern: str) -> bool:
