@@ -5427,6 +5427,29 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.refuse_uncommitted(ids bigint[]) RETURNS void
+    LANGUAGE plpgsql
+    SET lock_timeout TO '200ms'
+    AS $$
+begin
+  insert into "milepost".jobs (id, channel, content, status)
+  select distinct a.id, 'milepost.undone', ''::bytea, 'done'::"milepost".job_status
+  from unnest(refuse_uncommitted.ids) as a (id)
+  order by a.id
+  on conflict do nothing;
+  raise sqlstate 'MP099';
+exception
+  when sqlstate 'MP099' then
+    return;
+  when lock_not_available or deadlock_detected then
+    raise exception 'a job was to wait for %, and a transaction that put % has not ended',
+      array_to_string(refuse_uncommitted.ids[:10], ', '),
+      case when cardinality(refuse_uncommitted.ids) > 1 then 'one of them' else 'it' end
+      using errcode = 'MP009',
+        hint = 'Nothing was put. Put again when it has committed, or put both jobs in one.';
+end;
+$$;
+
 CREATE FUNCTION milepost.refuse_unindexed(name text, what text, option text) RETURNS void
     LANGUAGE plpgsql STABLE
     AS $$
@@ -7107,6 +7130,7 @@ declare
     then coalesce(pg_sequence_last_value('"milepost".jobs_id_seq'), 0)
   end;
   wrong bigint;
+  unseen bigint[];
 begin
   if newest is null then
     return null;
@@ -7120,6 +7144,14 @@ begin
       using errcode = 'MP009',
         hint = 'Nothing was put. `after` takes the ids that a put has returned.';
   end if;
+  unseen := array(
+    select a.id from unnest(unfinished_among.ids) as a (id)
+    where not exists (select from "milepost".jobs as j where j.id = a.id)
+  );
+  if cardinality(unseen) > 0 then
+    perform "milepost".refuse_uncommitted(unseen);
+  end if;
+  -- With a new snapshot: what was in flight may have committed.
   return (
     select array_agg(distinct j.id)
     from unnest(unfinished_among.ids) as a (id)

@@ -165,6 +165,47 @@ def test_an_id_that_no_job_ever_had_is_refused(conn: Connection, id_: int) -> No
     assert statuses(conn) == {"ready": 1}
 
 
+@pytest.mark.parametrize("ends_with", ["commit", "rollback"])
+def test_a_job_whose_put_is_in_flight_is_not_taken_for_gone(
+    conn: Connection, session: OpenSession, ends_with: str
+) -> None:
+    business = session()
+    business.execute("begin")
+    (first,) = put(business, Job("c"))
+    with pytest.raises(UnknownPredecessor, match=f"{first}.* has not ended"):
+        follower(conn, first)
+    with pytest.raises(UnknownPredecessor, match="has not ended"):
+        put_group(conn, [Job("c")], Job("later", after=[first]))
+    assert not statuses(conn)
+    business.execute(ends_with.encode())
+    last = follower(conn, first)
+    assert status(conn, last) == ("waiting" if ends_with == "commit" else "ready")
+    assert len(take(conn, 9, pattern="c")) == (1 if ends_with == "commit" else 0)
+
+
+def test_transactions_that_name_each_others_jobs_are_refused_and_do_not_block_each_other(
+    session: OpenSession,
+) -> None:
+    """In any order, and without a victim of the detection of deadlocks."""
+    sessions = [session() for _ in range(3)]
+    for each in sessions:
+        each.execute("begin")
+    ids = [put(each, Job("c"))[0] for each in sessions]
+
+    def wait_for_others(number: int) -> str:
+        each = sessions[number]
+        with pytest.raises(UnknownPredecessor, match="has not ended"), each.transaction():
+            follower(each, *ids)
+        each.execute("commit")
+        return each.info.transaction_status.name
+
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(wait_for_others, range(2))) == ["IDLE"] * 2
+    last = follower(sessions[2], *ids)
+    sessions[2].execute("commit")
+    assert status(sessions[0], last) == "waiting"
+
+
 def test_what_cannot_be_an_id_or_a_rule_is_refused(conn: Connection) -> None:
     with pytest.raises(InvalidJob, match="after"):
         put(conn, Job("c", after="12"))  # type: ignore[arg-type]
