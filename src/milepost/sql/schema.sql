@@ -2526,6 +2526,29 @@ CREATE FUNCTION milepost.lock_key(key text) RETURNS void
     LANGUAGE sql
     RETURN pg_advisory_xact_lock(((('milepost.messages_position_seq'::regclass)::bigint << 32) | ((hashtext(key))::bigint & '4294967295'::bigint)));
 
+CREATE FUNCTION milepost.lock_schedule(name text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+declare
+  key constant bigint :=
+    hashtextextended(lock_schedule.name, '"milepost".schedules'::regclass::oid::bigint);
+begin
+  perform pg_advisory_xact_lock(key);
+exception when lock_not_available then
+  raise exception 'schedule % was not registered: another session holds its advisory lock (pid %)',
+    lock_schedule.name,
+    (
+      select string_agg(l.pid::text, ', ') from pg_locks as l
+      where l.locktype = 'advisory' and l.objsubid = 1 and l.granted
+        and l.database = (select d.oid from pg_database as d where d.datname = current_database())
+        and (l.classid::bigint << 32) | l.objid::bigint = key
+    )
+    using errcode = 'lock_not_available',
+      hint = 'Registering takes milliseconds. End a session that holds it longer: '
+        'select pg_terminate_backend(pid).';
+end;
+$$;
+
 CREATE FUNCTION milepost.mark_begun(ids bigint[], attempts integer[], tokens bigint[] DEFAULT NULL::bigint[], begun_ago interval[] DEFAULT NULL::interval[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
     SET jit TO 'off'
@@ -4673,6 +4696,7 @@ $$;
 
 CREATE FUNCTION milepost.put_old_schedule(channel text, content bytea, run_at timestamp with time zone, unique_key text, state bytea) RETURNS TABLE(is_put boolean, job_run_at timestamp with time zone, job_state bytea)
     LANGUAGE plpgsql
+    SET lock_timeout TO '5s'
     AS $$
 #variable_conflict use_column
 declare
@@ -4690,10 +4714,7 @@ begin
   job_run_at := put_old_schedule.run_at;
   job_state := put_old_schedule.state;
   if has_table_privilege('"milepost".schedules', 'delete') then
-    -- One registration of a name at a time, of whichever release: see register_schedule().
-    perform pg_advisory_xact_lock(
-      hashtextextended(put_old_schedule.unique_key, '"milepost".schedules'::regclass::oid::bigint)
-    );
+    perform "milepost".lock_schedule(put_old_schedule.unique_key);
     delete from "milepost".schedules as s
     where s.name = put_old_schedule.unique_key collate "C" and not s.is_paused
     returning s.every, s.cron, s.timezone, s.begun_at, s.next_at into known;
@@ -4824,10 +4845,10 @@ begin
   if pg_catalog.texteq(pg_catalog.current_setting('milepost.notify', true), 'off') then
     return null;
   end if;
-  if pg_catalog.pg_try_advisory_xact_lock(key) then
+  if pg_catalog.pg_try_advisory_xact_lock(key)
+    or not pg_catalog.pg_try_advisory_xact_lock_shared(pg_catalog.int8mi(key, 4294967296))
+  then
     done := pg_catalog.pg_notify(pg_catalog.concat('milepost', '_queue'), '');
-  else
-    done := pg_catalog.pg_advisory_xact_lock_shared(pg_catalog.int8mi(key, 4294967296));
   end if;
   return null;
 end;
@@ -5509,10 +5530,7 @@ declare
   known record;
   starts_paused boolean := false;
 begin
-  -- One registration of a name at a time, of whichever release: see put_old_schedule().
-  perform pg_advisory_xact_lock(
-    hashtextextended(register_schedule.name, '"milepost".schedules'::regclass::oid::bigint)
-  );
+  perform "milepost".lock_schedule(register_schedule.name);
   select o.every, o.cron, o.timezone, o.begun_at, o.next_at, o.is_paused into known
   from "milepost".take_old_schedule(register_schedule.name) as o;
   if found then
