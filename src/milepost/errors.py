@@ -363,7 +363,8 @@ class ReservedChannel(MilepostError):
 
 
 class UnknownPredecessor(MilepostError):
-    """A job was put that waits for a job that never existed; nothing was put."""
+    """A job was put that waits for a job that never existed, or whose put has not committed:
+    nothing was put."""
 
     sqlstate = "MP009"
 

@@ -2526,6 +2526,29 @@ CREATE FUNCTION milepost.lock_key(key text) RETURNS void
     LANGUAGE sql
     RETURN pg_advisory_xact_lock(((('milepost.messages_position_seq'::regclass)::bigint << 32) | ((hashtext(key))::bigint & '4294967295'::bigint)));
 
+CREATE FUNCTION milepost.lock_schedule(name text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+declare
+  key constant bigint :=
+    hashtextextended(lock_schedule.name, '"milepost".schedules'::regclass::oid::bigint);
+begin
+  perform pg_advisory_xact_lock(key);
+exception when lock_not_available then
+  raise exception 'schedule % was not registered: another session holds its advisory lock (pid %)',
+    lock_schedule.name,
+    (
+      select string_agg(l.pid::text, ', ') from pg_locks as l
+      where l.locktype = 'advisory' and l.objsubid = 1 and l.granted
+        and l.database = (select d.oid from pg_database as d where d.datname = current_database())
+        and (l.classid::bigint << 32) | l.objid::bigint = key
+    )
+    using errcode = 'lock_not_available',
+      hint = 'Registering takes milliseconds. End a session that holds it longer: '
+        'select pg_terminate_backend(pid).';
+end;
+$$;
+
 CREATE FUNCTION milepost.mark_begun(ids bigint[], attempts integer[], tokens bigint[] DEFAULT NULL::bigint[], begun_ago interval[] DEFAULT NULL::interval[]) RETURNS SETOF milepost.verdict
     LANGUAGE plpgsql
     SET jit TO 'off'
@@ -4927,6 +4950,7 @@ $$;
 
 CREATE FUNCTION milepost.put_old_schedule(channel text, content bytea, run_at timestamp with time zone, unique_key text, state bytea) RETURNS TABLE(is_put boolean, job_run_at timestamp with time zone, job_state bytea)
     LANGUAGE plpgsql
+    SET lock_timeout TO '5s'
     AS $$
 #variable_conflict use_column
 declare
@@ -4944,10 +4968,7 @@ begin
   job_run_at := put_old_schedule.run_at;
   job_state := put_old_schedule.state;
   if has_table_privilege('"milepost".schedules', 'delete') then
-    -- One registration of a name at a time, of whichever release: see register_schedule().
-    perform pg_advisory_xact_lock(
-      hashtextextended(put_old_schedule.unique_key, '"milepost".schedules'::regclass::oid::bigint)
-    );
+    perform "milepost".lock_schedule(put_old_schedule.unique_key);
     delete from "milepost".schedules as s
     where s.name = put_old_schedule.unique_key collate "C" and not s.is_paused
     returning s.every, s.cron, s.timezone, s.begun_at, s.next_at into known;
@@ -5022,6 +5043,7 @@ declare
   started constant bigint := extract(epoch from clock_timestamp()) * 1000;
   due bigint;
   promoted bigint;
+  told bigint;
   done bigint;
 begin
   due := coalesce(pg_sequence_last_value('"milepost".jobs_promote_at'), 0);
@@ -5034,9 +5056,13 @@ begin
         order by d.job_id limit 1
       ) is not null
     then
-      promoted := greatest(promoted, "milepost".tend_followers());
+      done := extract(epoch from clock_timestamp()) * 1000;
+      told := "milepost".tend_followers();
+      promoted := greatest(promoted, told);
     end if;
-    done := extract(epoch from clock_timestamp()) * 1000;
+    if told is null or told = 0 then
+      done := extract(epoch from clock_timestamp()) * 1000;
+    end if;
     -- It has reached its limit: there may be more.
     if promoted < 1000 and done > started + 1 or started < due then
       done := setval('"milepost".jobs_promote_at', done + least(30000, 10 * (done - started)));
@@ -5073,10 +5099,10 @@ begin
   if pg_catalog.texteq(pg_catalog.current_setting('milepost.notify', true), 'off') then
     return null;
   end if;
-  if pg_catalog.pg_try_advisory_xact_lock(key) then
+  if pg_catalog.pg_try_advisory_xact_lock(key)
+    or not pg_catalog.pg_try_advisory_xact_lock_shared(pg_catalog.int8mi(key, 4294967296))
+  then
     done := pg_catalog.pg_notify(pg_catalog.concat('milepost', '_queue'), '');
-  else
-    done := pg_catalog.pg_advisory_xact_lock_shared(pg_catalog.int8mi(key, 4294967296));
   end if;
   return null;
 end;
@@ -5676,6 +5702,29 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.refuse_uncommitted(ids bigint[]) RETURNS void
+    LANGUAGE plpgsql
+    SET lock_timeout TO '200ms'
+    AS $$
+begin
+  insert into "milepost".jobs (id, channel, content, status)
+  select distinct a.id, 'milepost.undone', ''::bytea, 'done'::"milepost".job_status
+  from unnest(refuse_uncommitted.ids) as a (id)
+  order by a.id
+  on conflict do nothing;
+  raise sqlstate 'MP099';
+exception
+  when sqlstate 'MP099' then
+    return;
+  when lock_not_available or deadlock_detected then
+    raise exception 'a job was to wait for %, and a transaction that put % has not ended',
+      array_to_string(refuse_uncommitted.ids[:10], ', '),
+      case when cardinality(refuse_uncommitted.ids) > 1 then 'one of them' else 'it' end
+      using errcode = 'MP009',
+        hint = 'Nothing was put. Put again when it has committed, or put both jobs in one.';
+end;
+$$;
+
 CREATE FUNCTION milepost.refuse_unindexed(name text, what text, option text) RETURNS void
     LANGUAGE plpgsql STABLE
     AS $$
@@ -5735,10 +5784,7 @@ declare
   known record;
   starts_paused boolean := false;
 begin
-  -- One registration of a name at a time, of whichever release: see put_old_schedule().
-  perform pg_advisory_xact_lock(
-    hashtextextended(register_schedule.name, '"milepost".schedules'::regclass::oid::bigint)
-  );
+  perform "milepost".lock_schedule(register_schedule.name);
   select o.every, o.cron, o.timezone, o.begun_at, o.next_at, o.is_paused into known
   from "milepost".take_old_schedule(register_schedule.name) as o;
   if found then
@@ -5810,6 +5856,8 @@ declare
     order by j.id
   );
   keyed bigint;
+  keyed_released bigint := 0;
+  keyed_count bigint := 0;
   released bigint;
 begin
   if cardinality(free) = 0 then
@@ -5824,12 +5872,13 @@ begin
   for keyed in
     select j.id from "milepost".jobs as j where j.id = any(free) and j.unique_key is not null
   loop
-    released := released + "milepost".release_keyed(keyed);
+    keyed_released := keyed_released + "milepost".release_keyed(keyed);
+    keyed_count := keyed_count + 1;
   end loop;
-  if released > 0 then
+  if released + keyed_released > 0 then
     perform pg_notify(concat('milepost', '_queue'), '');
   end if;
-  return released;
+  return released + keyed_released - (keyed_count - keyed_released);
 end;
 $$;
 
@@ -5867,6 +5916,9 @@ begin
   where j.id = release_keyed.id;
   return 1;
 exception when unique_violation or lock_not_available then
+  insert into "milepost".job_dependencies (job_id, after_id, on_dead)
+  values (release_keyed.id, 0, 'run')
+  on conflict do nothing;
   return 0;
 end;
 $$;
@@ -7350,6 +7402,7 @@ declare
     then coalesce(pg_sequence_last_value('"milepost".jobs_id_seq'), 0)
   end;
   wrong bigint;
+  unseen bigint[];
 begin
   if newest is null then
     return null;
@@ -7363,6 +7416,14 @@ begin
       using errcode = 'MP009',
         hint = 'Nothing was put. `after` takes the ids that a put has returned.';
   end if;
+  unseen := array(
+    select a.id from unnest(unfinished_among.ids) as a (id)
+    where not exists (select from "milepost".jobs as j where j.id = a.id)
+  );
+  if cardinality(unseen) > 0 then
+    perform "milepost".refuse_uncommitted(unseen);
+  end if;
+  -- With a new snapshot: what was in flight may have committed.
   return (
     select array_agg(distinct j.id)
     from unnest(unfinished_among.ids) as a (id)

@@ -18,7 +18,7 @@ from milepost.queue import Policy, admin, put, put_group, set_channel
 from milepost.queue.health import check, repair
 from milepost.queue.put import COPY_FROM
 from milepost.queue.verbs import take
-from milepost.queue.worker.idle import is_drained
+from milepost.queue.worker.idle import is_drained, look
 from milepost.records import Job, OnDead, Verdict
 from tests.integration.queue.conftest import OpenSession
 from tests.integration.queue.jobs import column, duties_due, expire, status, statuses
@@ -163,6 +163,47 @@ def test_an_id_that_no_job_ever_had_is_refused(conn: Connection, id_: int) -> No
     with pytest.raises(UnknownPredecessor):
         put(conn, Job("c"), Job("later", after=[id_]))
     assert statuses(conn) == {"ready": 1}
+
+
+@pytest.mark.parametrize("ends_with", ["commit", "rollback"])
+def test_a_job_whose_put_is_in_flight_is_not_taken_for_gone(
+    conn: Connection, session: OpenSession, ends_with: str
+) -> None:
+    business = session()
+    business.execute("begin")
+    (first,) = put(business, Job("c"))
+    with pytest.raises(UnknownPredecessor, match=f"{first}.* has not ended"):
+        follower(conn, first)
+    with pytest.raises(UnknownPredecessor, match="has not ended"):
+        put_group(conn, [Job("c")], Job("later", after=[first]))
+    assert not statuses(conn)
+    business.execute(ends_with.encode())
+    last = follower(conn, first)
+    assert status(conn, last) == ("waiting" if ends_with == "commit" else "ready")
+    assert len(take(conn, 9, pattern="c")) == (1 if ends_with == "commit" else 0)
+
+
+def test_transactions_that_name_each_others_jobs_are_refused_and_do_not_block_each_other(
+    session: OpenSession,
+) -> None:
+    """In any order, and without a victim of the detection of deadlocks."""
+    sessions = [session() for _ in range(3)]
+    for each in sessions:
+        each.execute("begin")
+    ids = [put(each, Job("c"))[0] for each in sessions]
+
+    def wait_for_others(number: int) -> str:
+        each = sessions[number]
+        with pytest.raises(UnknownPredecessor, match="has not ended"), each.transaction():
+            follower(each, *ids)
+        each.execute("commit")
+        return each.info.transaction_status.name
+
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(wait_for_others, range(2))) == ["IDLE"] * 2
+    last = follower(sessions[2], *ids)
+    sessions[2].execute("commit")
+    assert status(sessions[0], last) == "waiting"
 
 
 def test_what_cannot_be_an_id_or_a_rule_is_refused(conn: Connection) -> None:
@@ -384,6 +425,49 @@ def test_a_job_that_is_just_completing_is_not_waited_for_for_ever(
     assert (status(conn, last) == "ready") is (guard is None)
 
 
+def test_a_worker_looks_again_while_nobody_could_link_a_job_or_tell_it_of_an_end(
+    conn: Connection, session: OpenSession
+) -> None:
+    """The link is skipped while the completion is in flight, which does not know of it: so neither
+    of the two notifies."""
+    worker = session()
+    (first,) = put(conn, Job("c"))
+    last = follower(conn, first)
+    (job,) = take_without_duties(worker)
+    with worker.transaction():
+        complete(worker, [job])
+        settle(conn)
+        assert look(conn, "milepost") == (None, True)
+    assert look(conn, "milepost") == (None, True)
+    settle(conn)
+    assert status(conn, last) == "ready"
+    assert look(conn, "milepost") == (None, False)
+
+
+@pytest.mark.parametrize("ends_with", ["commit", "rollback"])
+def test_a_job_whose_key_is_being_put_is_released_when_that_is_decided(
+    conn: Connection, session: OpenSession, ends_with: str
+) -> None:
+    """Of what it waited for it is told only once: it must not wait for ever."""
+    producer = session()
+    (first,) = put(conn, Job("c"))
+    producer.execute("begin")
+    (holder,) = put(producer, Job("later", unique_key="k"))
+    last = follower(conn, first, unique_key="k")
+    complete(conn, take(conn, 1, pattern="c"))
+    tend(conn)
+    assert status(conn, last) == "waiting"
+    assert look(conn, "milepost") == (None, True)
+    producer.execute(ends_with.encode())
+    settle(conn)
+    if ends_with == "commit":
+        complete(conn, take(conn, 1, pattern="later"))
+        assert status(conn, holder) is None
+        settle(conn)
+    assert status(conn, last) == "ready"
+    assert dependencies(conn) == 0
+
+
 @pytest.mark.parametrize("guard", [None, "lock of the one that waits"])
 def test_two_ends_in_two_sessions_release_the_job_that_waits_for_both(
     conn: Connection, session: OpenSession, guard: str | None
@@ -430,6 +514,25 @@ def test_completions_puts_and_takes_of_followers_at_once_lose_none(
         wait_until(lambda: len(done) == 4 * 25 * 4)
         wait_until(lambda: not statuses(conn))
     assert dependencies(conn) == 0
+
+
+def test_no_hop_of_a_chain_waits_for_a_poll(conn: Connection, mp: Milepost) -> None:
+    """Each job is put while the one before it runs, and ends while somebody links the two. The
+    worker polls once an hour only."""
+    done: list[int] = []
+
+    @mp.worker("c", concurrency=2, poll_seconds=3600)
+    def work(job: TakenJob) -> None:
+        if job.content < 150:
+            mp.put(conn, Job("c", job.content + 1, after=[job.id]))
+        done.append(job.content)
+
+    with working(work):
+        for _ in range(5):
+            done.clear()
+            mp.put(conn, Job("c", 1))
+            wait_until(lambda: len(done) == 150 and not statuses(conn))
+            assert done == list(range(1, 151))
 
 
 def is_blocked(conn: Connection, waiter: Connection) -> bool:

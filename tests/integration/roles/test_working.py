@@ -57,6 +57,8 @@ def test_a_producer_puts_in_every_way(roles: Roles, mp: Milepost, conn: Connecti
     conn.execute("update milepost.jobs set finished_at = now() - unique_for where channel = 'e'")
     with producer.connect() as own:
         assert producer.put(own, again) != [later]
+        conn.execute("delete from milepost.jobs where id = %s", [first])
+        producer.put(own, Job("g", after=[first]))  # gone: only an insert tells
 
 
 def complete_all(conn: Connection, channel: str) -> None:

@@ -1,9 +1,10 @@
 """How long a worker waits that found nothing to take. The decision is pure; `look` asks the server.
 
 A notification ends a wait early. It is a hint and may be missing: only one of the puts in flight
-sends it. So while a put is in flight that will not send it, the worker looks again soon, then less
-and less often. What nobody announces, such as a lock that expired, is polled for: by one of the
-idle workers of a process, for all of them.
+sends it, and the end of a job does not if it has not learnt yet that another one waits for it. So
+while such a put or end may be under way, the worker looks again soon, then less and less often.
+What nobody announces, such as a lock that expired, is polled for: by one of the idle workers of a
+process, for all of them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from milepost.db import Connection
     from milepost.runtime import Lease, Runtime
 
-# In how many seconds something is due, if that is known; and whether a put is in flight.
+# In how many seconds something is due, if that is known; and whether something is under way that
+# may not notify.
 Look: TypeAlias = "tuple[float | None, bool]"
 FIRST_LOOK_SECONDS = 0.001
 LONGEST_LOOK_SECONDS = 0.1
@@ -35,9 +37,9 @@ class Pause:
 
     def after(self, look: Look) -> tuple[float, Pause]:
         """The seconds to wait now, and the pause to continue with."""
-        due_seconds, is_put_in_flight = look
+        due_seconds, is_under_way = look
         seconds = self.poll_seconds
-        if is_put_in_flight:
+        if is_under_way:
             soon = FIRST_LOOK_SECONDS * 2 ** min(self.fruitless_looks, 10)
             seconds = min(seconds, soon, LONGEST_LOOK_SECONDS)
         if due_seconds is not None:
@@ -46,8 +48,8 @@ class Pause:
 
 
 def look(conn: Connection, schema: str) -> Look:
-    seconds, is_put_in_flight = db.fetch_one(conn, schema, "queue_look")
-    return seconds, is_put_in_flight
+    seconds, is_under_way = db.fetch_one(conn, schema, "queue_look")
+    return seconds, is_under_way
 
 
 def is_drained(conn: Connection, schema: str, pattern: str) -> bool:
@@ -96,11 +98,11 @@ class Polls:
             asked = list(self._resting)
             _postpone(asked)
         patterns = [each.pattern for each in asked]
-        (due_seconds, is_put_in_flight), ready = lease.run(
+        (due_seconds, is_under_way), ready = lease.run(
             lambda conn: _ask(conn, self._schema, patterns)
         )
         for number, each in enumerate(asked, 1):
-            if is_put_in_flight or number in ready:
+            if is_under_way or number in ready:
                 each.wake()
         if due_seconds is not None:
             with self._lock:
@@ -115,7 +117,7 @@ def _postpone(asked: list[Resting], seconds: float = math.inf) -> None:
 
 def _ask(conn: Connection, schema: str, patterns: list[str]) -> tuple[Look, set[int]]:
     """The duties first, as with each take: they make jobs ready. A put whose job is not ready yet
-    is in flight before."""
+    is under way before."""
     db.run(conn, schema, "queue_duties")
     found = look(conn, schema)
     return found, {n for (n,) in db.fetch_all(conn, schema, "queue_poll", patterns=patterns)}

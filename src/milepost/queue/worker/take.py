@@ -46,10 +46,10 @@ class Taker:
     def look(self, conn: Connection) -> Look:
         """For a worker that found nothing: when to take again (see idle.py), which is when the next
         full look is due at the latest."""
-        seconds, is_put_in_flight = look(conn, self.schema)
+        seconds, is_under_way = look(conn, self.schema)
         if hinted := self.rotation.hinted_seconds(time.monotonic()):
             seconds = hinted if seconds is None else min(seconds, hinted)
-        return seconds, is_put_in_flight
+        return seconds, is_under_way
 
     def _take_hinted(
         self, conn: Connection, max_count: int, *, with_duties: bool

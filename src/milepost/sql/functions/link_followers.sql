@@ -1,7 +1,8 @@
 -- Let jobs know that others wait for them. Given are jobs that wait, whose rows the caller has
 -- locked; returned are the jobs among those they wait for that have ended already, and how, and how
--- many of the others were told. A row is locked, so that it does not end between the look and the note: whoever ends it afterwards finds
--- has_followers. SKIP LOCKED: it may be ending now, so the next take looks again.
+-- many of the others were told. A row is locked, so that it does not end between the look and the
+-- note: whoever ends it afterwards finds has_followers. SKIP LOCKED: it may be ending now, and then
+-- nobody is notified. So workers look again soon while a job is not linked (queue_look.sql).
 create or replace function {schema}.link_followers(
   followers bigint[], out ids bigint[], out endings text[], out linked bigint
 )

@@ -8,7 +8,10 @@
 create or replace function {schema}.put_old_schedule(
   channel text, content bytea, run_at timestamptz, unique_key text, state bytea
 ) returns table (is_put boolean, job_run_at timestamptz, job_state bytea)
-language plpgsql volatile as $$
+language plpgsql volatile
+-- Longer than that of register_schedule(), which tries again and gives way.
+set lock_timeout = '5s'
+as $$
 #variable_conflict use_column
 declare
   asked record;
@@ -25,10 +28,7 @@ begin
   job_run_at := put_old_schedule.run_at;
   job_state := put_old_schedule.state;
   if has_table_privilege('{schema}.schedules', 'delete') then
-    -- One registration of a name at a time, of whichever release: see register_schedule().
-    perform pg_advisory_xact_lock(
-      hashtextextended(put_old_schedule.unique_key, '{schema}.schedules'::regclass::oid::bigint)
-    );
+    perform {schema}.lock_schedule(put_old_schedule.unique_key);
     delete from {schema}.schedules as s
     where s.name = put_old_schedule.unique_key collate "C" and not s.is_paused
     returning s.every, s.cron, s.timezone, s.begun_at, s.next_at into known;

@@ -1,7 +1,7 @@
 -- Periodic work that every take() helps with: promote, tell jobs that wait for others, recover,
--- purge, age. None takes more than a tenth
--- of the time, however slow a long snapshot makes it. Checking what to promote is usually cheap,
--- and then writes nothing. A session that starts to recover records it first, so that the others do
+-- purge, age. None takes more than a tenth of the time, however slow a long snapshot makes it; but
+-- to tell a job does not count, because each hop of a chain would delay the next one. Checking what
+-- to promote is usually cheap, and then writes nothing. A session that starts to recover records it first, so that the others do
 -- not recover too. A crash may undo what was done here in a take that is not durable: it is done
 -- again then.
 create or replace function {schema}.queue_duties() returns void
@@ -10,6 +10,7 @@ declare
   started constant bigint := extract(epoch from clock_timestamp()) * 1000;
   due bigint;
   promoted bigint;
+  told bigint;
   done bigint;
 begin
   due := coalesce(pg_sequence_last_value('{schema}.jobs_promote_at'), 0);
@@ -22,9 +23,13 @@ begin
         order by d.job_id limit 1
       ) is not null
     then
-      promoted := greatest(promoted, {schema}.tend_followers());
+      done := extract(epoch from clock_timestamp()) * 1000;
+      told := {schema}.tend_followers();
+      promoted := greatest(promoted, told);
     end if;
-    done := extract(epoch from clock_timestamp()) * 1000;
+    if told is null or told = 0 then
+      done := extract(epoch from clock_timestamp()) * 1000;
+    end if;
     -- It has reached its limit: there may be more.
     if promoted < 1000 and done > started + 1 or started < due then
       done := setval('{schema}.jobs_promote_at', done + least(30000, 10 * (done - started)));

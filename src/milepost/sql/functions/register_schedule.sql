@@ -33,10 +33,7 @@ declare
   known record;
   starts_paused boolean := false;
 begin
-  -- One registration of a name at a time, of whichever release: see put_old_schedule().
-  perform pg_advisory_xact_lock(
-    hashtextextended(register_schedule.name, '{schema}.schedules'::regclass::oid::bigint)
-  );
+  perform {schema}.lock_schedule(register_schedule.name);
   select o.every, o.cron, o.timezone, o.begun_at, o.next_at, o.is_paused into known
   from {schema}.take_old_schedule(register_schedule.name) as o;
   if found then

@@ -1,5 +1,6 @@
 -- Make waiting jobs ready, or scheduled, that wait for nothing any more, and whose rows the caller
--- has locked; returns how many. Their turn counts from now: they were not due before.
+-- has locked; returns how many, less those that wait for another try: settle_dependencies() counts
+-- these each time. Their turn counts from now: they were not due before.
 create or replace function {schema}.release_followers(followers bigint[]) returns bigint
 language plpgsql volatile
 set jit = off set enable_seqscan = off set enable_bitmapscan = off
@@ -14,6 +15,8 @@ declare
     order by j.id
   );
   keyed bigint;
+  keyed_released bigint := 0;
+  keyed_count bigint := 0;
   released bigint;
 begin
   if cardinality(free) = 0 then
@@ -28,11 +31,12 @@ begin
   for keyed in
     select j.id from {schema}.jobs as j where j.id = any(free) and j.unique_key is not null
   loop
-    released := released + {schema}.release_keyed(keyed);
+    keyed_released := keyed_released + {schema}.release_keyed(keyed);
+    keyed_count := keyed_count + 1;
   end loop;
-  if released > 0 then
+  if released + keyed_released > 0 then
     perform pg_notify(concat({channel}, '_queue'), '');
   end if;
-  return released;
+  return released + keyed_released - (keyed_count - keyed_released);
 end;
 $$;

@@ -1,6 +1,7 @@
 -- Release one waiting job that has a unique key; see release_followers(). If another job of its
 -- channel has the key and is not finished, it waits for that one as well. 0, if a put with the same
--- key is in flight: it must not make takers wait, so the next take tries again.
+-- key is in flight: it must not make takers wait. Then the job waits for an id that no job has, so
+-- that the next take finds it and tries again.
 create or replace function {schema}.release_keyed(id bigint) returns integer
 language plpgsql volatile
 set jit = off set enable_seqscan = off set enable_bitmapscan = off
@@ -32,6 +33,9 @@ begin
   where j.id = release_keyed.id;
   return 1;
 exception when unique_violation or lock_not_available then
+  insert into {schema}.job_dependencies (job_id, after_id, on_dead)
+  values (release_keyed.id, 0, 'run')
+  on conflict do nothing;
   return 0;
 end;
 $$;

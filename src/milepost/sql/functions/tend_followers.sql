@@ -5,7 +5,8 @@
 -- its transaction ends. So they learn it here, after the put has committed (link_followers), and
 -- say in job_endings how they ended. The row of a waiting job is locked before its dependencies are
 -- changed: two sessions that tell it of two ends do not each see one left. SKIP LOCKED everywhere:
--- nobody waits here, and what is locked now is looked at again by the next take.
+-- nobody waits here, and what is locked now is looked at again by the next take, which comes soon:
+-- workers see what is left (queue_look.sql).
 create or replace function {schema}.tend_followers(max_count integer default 1000) returns bigint
 language plpgsql volatile
 set jit = off set enable_seqscan = off set enable_bitmapscan = off

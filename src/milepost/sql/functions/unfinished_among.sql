@@ -1,5 +1,6 @@
 -- Those of the given jobs that have not completed; null for none. A job that is gone has completed,
--- as far as anybody can tell. An id that was never given to a job is an error.
+-- as far as anybody can tell. An id that was never given to a job is an error, and so is one whose
+-- put has not committed.
 create or replace function {schema}.unfinished_among(ids bigint[]) returns bigint[]
 language plpgsql volatile
 set jit = off set enable_seqscan = off set enable_bitmapscan = off
@@ -12,6 +13,7 @@ declare
     then coalesce(pg_sequence_last_value('{schema}.jobs_id_seq'), 0)
   end;
   wrong bigint;
+  unseen bigint[];
 begin
   if newest is null then
     return null;
@@ -25,6 +27,14 @@ begin
       using errcode = 'MP009',
         hint = 'Nothing was put. `after` takes the ids that a put has returned.';
   end if;
+  unseen := array(
+    select a.id from unnest(unfinished_among.ids) as a (id)
+    where not exists (select from {schema}.jobs as j where j.id = a.id)
+  );
+  if cardinality(unseen) > 0 then
+    perform {schema}.refuse_uncommitted(unseen);
+  end if;
+  -- With a new snapshot: what was in flight may have committed.
   return (
     select array_agg(distinct j.id)
     from unnest(unfinished_among.ids) as a (id)

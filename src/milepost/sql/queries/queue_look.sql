@@ -1,8 +1,14 @@
 -- For a worker that found nothing: in how many seconds a job may be there (null: none is known),
--- and whether a put is in flight that will not wake any worker.
+-- and whether something is under way that may not wake any worker: a put in flight, or an end of a
+-- job that was not told to those that wait for it, because a row was locked (tend_followers).
 select
   extract(epoch from {schema}.next_due() - clock_timestamp())::float8 as seconds,
-  exists (
+  (select e.number from {schema}.job_endings as e order by e.number limit 1) is not null
+  or (
+    select d.job_id from {schema}.job_dependencies as d where not d.is_linked
+    order by d.job_id limit 1
+  ) is not null
+  or exists (
     select from pg_locks as l
     where l.locktype = 'advisory' and l.objsubid = 1
       and l.database = (select d.oid from pg_database as d where d.datname = current_database())
@@ -10,4 +16,4 @@ select
         - '{schema}.jobs'::regclass::oid::bigint,
         - '{schema}.jobs'::regclass::oid::bigint - 4294967296
       )
-  ) as is_put_in_flight
+  ) as is_under_way

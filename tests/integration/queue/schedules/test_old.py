@@ -181,12 +181,27 @@ def test_without_the_lock_both_registrations_stay(
     assert (rows, len(old_jobs(conn))) == ((1,), 1)
 
 
+@pytest.mark.parametrize("registers", ["new", "old"])
+def test_a_lock_that_anybody_may_take_is_waited_for_in_vain_only_for_a_while(
+    mp: Milepost, conn: Connection, session: OpenSession, registers: str
+) -> None:
+    outsider = session()
+    outsider.execute(
+        "select pg_advisory_lock(hashtextextended(%s, 'milepost.schedules'::regclass::bigint))",
+        [HOURLY.name],
+    )
+    conn.execute("alter function milepost.put_old_schedule set lock_timeout = '500ms'")
+    with pytest.raises(LockNotAvailable, match=rf"pid {outsider.info.backend_pid}\b"):
+        register(conn, HOURLY, mp.schema) if registers == "new" else old_register(conn)
+
+
 def register_both(
     mp: Milepost, conn: Connection, session: OpenSession, *, is_old_first: bool
 ) -> None:
     first, second = session(), session()
     # Else a registration that waits would give up, if the other one is held up.
-    conn.execute("alter function milepost.register_schedule set lock_timeout = '1h'")
+    for function in ("register_schedule", "put_old_schedule"):
+        conn.execute(f"alter function milepost.{function} set lock_timeout = '1h'".encode())
     done: list[str] = []
 
     def new(on: Connection) -> None:

@@ -120,6 +120,31 @@ def test_one_idle_worker_polls_for_all(
         wait_until(lambda: ("emails", 3) in seen)
 
 
+@pytest.mark.parametrize("keys", [[0], [2**32], [0, 2**32]])
+def test_locks_that_anybody_may_take_hold_up_neither_puts_nor_workers(
+    mp: Milepost, conn: Connection, keys: list[int]
+) -> None:
+    """Who may only connect can take the locks by which one of the puts in flight notifies."""
+    seen: list[str] = []
+
+    @mp.worker("emails", poll_seconds=3600)
+    def send(job: TakenJob) -> None:
+        seen.append(job.content)
+
+    with working(send), mp.connect() as outsider, mp.connect() as other:
+        mp.put(conn, Job("emails", "first"))
+        wait_until(lambda: seen == ["first"])
+        for key in keys:
+            outsider.execute(
+                "select pg_advisory_lock(-'milepost.jobs'::regclass::oid::bigint - %s)", [key]
+            )
+        with conn.transaction(), other.transaction():
+            for producer, content in ((conn, "second"), (other, "third")):
+                producer.execute("set local lock_timeout = '5s'")
+                mp.put(producer, Job("emails", content))
+        wait_until(lambda: sorted(seen) == ["first", "second", "third"])
+
+
 def test_a_freed_slot_is_used_at_once(mp: Milepost, conn: Connection) -> None:
     """Ten jobs one after the other, by a worker that polls once an hour."""
     mp.set_channel("emails", max_concurrency=1)
