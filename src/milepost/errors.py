@@ -509,6 +509,15 @@ class ConnectionUnusable(MilepostError):
     """The caller's connection is closed, or its transaction has failed."""
 
 
+class ConnectionLost(WithFacts):
+    """The server ended, or the connection to it broke, during an operator's command."""
+
+    cause: str
+    template = """The connection to the server was lost: {cause}. What was committed before stays. A
+        change in flight was rolled back, or committed if only its answer was lost. Check that the
+        server runs, look at the present state, and repeat the command if it is still needed."""
+
+
 class ReadOnlyServer(MilepostError):
     """The server, or the default of its transactions, is read-only: nothing was written."""
 
