@@ -115,3 +115,13 @@ def busy_url(server: TestServer, busy_template: Callable[[], str]) -> Iterator[s
     name = server.create_database("test", template=busy_template())
     yield server.url(name)
     server.drop_database(name)
+
+
+def end_whoever_pauses(conn: Connection) -> None:
+    """As if the server ended while a channel is paused."""
+    conn.execute(
+        """create function public.end_session() returns trigger language plpgsql as $$
+        begin perform pg_terminate_backend(pg_backend_pid()); return new; end $$;
+        create trigger ending before insert or update on milepost.channels
+        for each row execute function public.end_session()"""
+    )

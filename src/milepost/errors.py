@@ -175,6 +175,25 @@ class SchemaTooNew(WithFacts):
         {known}. Upgrade the package: pip install --upgrade milepost"""
 
 
+class ForeignMigration(WithFacts):
+    """The database was migrated by another line of versions: the number of a migration that both
+    have stands for different changes."""
+
+    schema: str
+    number: int
+    found: str | None
+    known: str
+    template = """The schema {schema!r} has {_found}, but this version of Milepost knows migration
+        {number} as {known!r}: they were made by different versions, with different tables. Nothing
+        was changed. Use the version that migrated this schema, or restore an older dump."""
+
+    @property
+    def _found(self) -> str:
+        if self.found is None:
+            return f"no migration {self.number}, and later ones"
+        return f"migration {self.number} {self.found!r}"
+
+
 class MigrationBlocked(WithFacts):
     """Other sessions used the tables for as long as a migration was allowed to wait."""
 
@@ -508,6 +527,15 @@ class SessionNotEnded(WithFacts):
 
 class ConnectionUnusable(MilepostError):
     """The caller's connection is closed, or its transaction has failed."""
+
+
+class ConnectionLost(WithFacts):
+    """The server ended, or the connection to it broke, during an operator's command."""
+
+    cause: str
+    template = """The connection to the server was lost: {cause}. What was committed before stays. A
+        change in flight was rolled back, or committed if only its answer was lost. Check that the
+        server runs, look at the present state, and repeat the command if it is still needed."""
 
 
 class ReadOnlyServer(MilepostError):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from psycopg import errors as pg
 
 from milepost import db, sql
-from milepost.errors import MigrationBlocked, OrderIsFixed, SchemaTooNew
+from milepost.errors import ForeignMigration, MigrationBlocked, OrderIsFixed, SchemaTooNew
 from milepost.retry import Retry
 
 if TYPE_CHECKING:
@@ -111,6 +111,7 @@ def plan(conn: Connection, schema: str, order: LogOrder | None = None) -> list[S
     new tables are never visible with old functions."""
     db.check_server(conn)
     found = db.applied_number(conn, schema) or 0
+    _refuse_foreign(conn, schema, found)
     known = sql.migrations()[-1].number
     if found > known:
         if db.may_run_on(conn, schema, known):
@@ -130,6 +131,18 @@ def plan(conn: Connection, schema: str, order: LogOrder | None = None) -> list[S
         scripts[name] = scripts.get(name, "") + _functions_script(functions)
     head = f"set local lock_timeout = '{LOCK_TIMEOUT}';\n"
     return [Step(name, sql.render(head + text, schema, current)) for name, text in scripts.items()]
+
+
+def _refuse_foreign(conn: Connection, schema: str, found: int) -> None:
+    """A number alone does not say that these are our tables: a migration would fail in the middle
+    of its work, or, worse, succeed."""
+    if found < 10:  # in another table
+        return
+    applied = dict(conn.execute(sql.query("migration_names", schema)).fetchall())
+    for known in sql.migrations():
+        if known.number <= found and applied.get(known.number) != known.name:
+            name = applied.get(known.number)
+            raise ForeignMigration(schema, known.number, name, known.name)
 
 
 def script(steps: list[Step]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import LiteralString
 
 import psycopg
 import pytest
@@ -13,6 +14,7 @@ from psycopg import sql as pgsql
 from milepost import Message, Milepost, append, db, log, migrate, sql
 from milepost.db import Connection
 from milepost.errors import (
+    ForeignMigration,
     InvalidSchemaName,
     NotMigrated,
     OrderIsFixed,
@@ -171,6 +173,24 @@ def test_a_newer_schema_than_that_is_refused(url: str, conn: Connection) -> None
     assert (caught.value.found, caught.value.known) == (9999, LAST)
     with pytest.raises(SchemaTooNew):
         migrate.migrate(conn)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("update milepost.applied_migrations set name = 'other' where number = 24", "24 'other'"),
+        ("delete from milepost.applied_migrations where number = 24", "no migration 24"),
+    ],
+)
+def test_a_schema_of_another_line_of_versions_is_refused_before_the_first_step(
+    conn: Connection, change: LiteralString, said: str
+) -> None:
+    conn.execute(change)
+    conn.execute("delete from milepost.applied_migrations where number > 25")
+    before = applied(conn)
+    with pytest.raises(ForeignMigration, match=said):
+        migrate.migrate(conn)
+    assert applied(conn) == before
 
 
 def test_the_order_of_a_log_is_fixed(conn: Connection, order: LogOrder) -> None:

@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from milepost.errors import MilepostError, NotPermitted
+from milepost.runtime import naming_loss
 
 # The activity that a command needs, unless the failed statement names one.
 _ACTIVITIES = {
@@ -28,7 +29,8 @@ class FailureGroup(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with naming_loss():
+                return super().invoke(ctx)
         except (MilepostError, psycopg.Error) as error:
             if isinstance(error, NotPermitted) and error.activity is None:
                 error.activity = _ACTIVITIES.get(ctx.invoked_subcommand, "operate")

@@ -15,7 +15,14 @@ from milepost.runtime.connections import (
 from milepost.runtime.duty import Duty
 from milepost.runtime.event_loop import EventLoop
 from milepost.runtime.group import RESTART, Group, Member, stopping_on_signals
-from milepost.runtime.lost_server import Backoff, Patience, ServerLost, is_server_lost, is_transient
+from milepost.runtime.lost_server import (
+    Backoff,
+    Patience,
+    ServerLost,
+    is_server_lost,
+    is_transient,
+    naming_loss,
+)
 from milepost.runtime.pulse import Pulses
 from milepost.runtime.runtime import Runtime, Timing
 from milepost.runtime.session import Session, SessionOver, Stopping, Until
@@ -56,6 +63,7 @@ __all__ = [
     "holds_within",
     "is_server_lost",
     "is_transient",
+    "naming_loss",
     "stopping_on_signals",
     "waking",
 ]

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import errors as pg
 
+from milepost.errors import ConnectionLost
 from milepost.retry import Retry
 
 if TYPE_CHECKING:
@@ -24,6 +27,7 @@ RECONNECT = Retry(first_seconds=0.1, longest_seconds=10.0)
 _SOON_AND_OFTEN = Retry(first_seconds=0.05, longest_seconds=2.0)
 # Errors of a connection attempt have no SQLSTATE. These are what a server says while it starts or
 # stops. Any other refusal, such as of a password, will be repeated.
+_CONNECTING = ("connection failed", "failed to resolve", "connection timeout", "attempts failed")
 _STARTING = ("the database system is", "terminating connection")
 _FULL = ("too many clients", "connection slots are reserved")
 # The server ended the session, or the connection to it broke.
@@ -65,6 +69,19 @@ def is_server_lost(error: BaseException) -> bool:
     # What breaks between two batches comes through Arrow's stream, which has no SQLSTATE: a plain
     # OSError. Those of files and of other connections, as to the JVM, have a class or a number.
     return type(error) is OSError and error.errno is None and _says_lost(None, str(error))
+
+
+@contextmanager
+def naming_loss() -> Iterator[None]:
+    """For operators: our error if the server is lost in the middle of their command. An error of
+    the attempt to connect stays: it names the address, and nothing was done yet."""
+    try:
+        yield
+    except psycopg.OperationalError as error:
+        text = " ".join((error.diag.message_primary or str(error)).split())
+        if not is_server_lost(error) or any(words in text for words in _CONNECTING):
+            raise
+        raise ConnectionLost(text.rstrip(".")) from error
 
 
 def is_server_starting(error: BaseException) -> bool:

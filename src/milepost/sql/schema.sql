@@ -1879,6 +1879,11 @@ declare
   newest "milepost".position;
   removed "milepost".position;
   archived record;
+  -- Of the last of the examined, if none of them is one.
+  examined_transaction_id bigint;
+  examined_position bigint;
+  first_recorded_at timestamptz;
+  further constant integer := least(follower_lag.max_walked, 100000) * 20;
 begin
   select l.removed_transaction_id, l.removed_position into removed from "milepost".log as l;
   select m.transaction_id, m."position" into newest
@@ -1974,7 +1979,10 @@ begin
     select
       count(*) as number,
       greatest(count(*) filter (where w.passes), 1)::float8 / greatest(count(*), 1) as share,
-      max(w.recorded_at) as last_recorded_at
+      (
+        select row(l.transaction_id, l."position")::"milepost".position
+        from walked as l order by l.transaction_id desc, l."position" desc limit 1
+      ) as up_to
     from walked as w
   ),
   pending as (
@@ -2013,17 +2021,65 @@ begin
       when e.number < follower_lag.max_walked then p.unhandled
       else greatest(p.unhandled, round(coalesce(apart.unhandled, 0) * e.share)::bigint)
     end,
-    coalesce(
-      "milepost".age_seconds(archived.oldest),
-      "milepost".age_seconds(p.first_recorded_at),
-      case
-        when e.number >= follower_lag.max_walked then "milepost".age_seconds(e.last_recorded_at)
-      end,
-      0
-    ),
-    coalesce("milepost".age_seconds(p.gap_from), 0)
-  into messages, is_exact, unhandled, seconds, gap_seconds
+    coalesce("milepost".age_seconds(archived.oldest), "milepost".age_seconds(p.first_recorded_at)),
+    coalesce("milepost".age_seconds(p.gap_from), 0),
+    (e.up_to).transaction_id,
+    (e.up_to).position
+  into
+    messages, is_exact, unhandled, seconds, gap_seconds, examined_transaction_id, examined_position
   from extent as e cross join pending as p cross join apart;
+  if seconds is null and not is_exact then
+    select f.recorded_at into first_recorded_at
+    from (
+      select m.transaction_id, m."position", m.topic, m.key, m.type, m.recorded_at
+      from "milepost".messages as m
+      where (m.transaction_id, m."position") > (examined_transaction_id, examined_position)
+        and (
+          follower_lag.up_to is null
+          or (m.transaction_id, m."position")
+            <= ((follower_lag.up_to).transaction_id, (follower_lag.up_to).position)
+        )
+      order by m.transaction_id, m."position"
+      limit further
+    ) as f
+    where (follower_lag.topics is null or f.topic = any(follower_lag.topics))
+      and (follower_lag.types is null or f.type = any(follower_lag.types))
+      and (
+        not exists (
+          select from "milepost".checkpoints as c
+          where c.processor = follower_lag.processor and c.version = follower_lag.version
+        )
+        or exists (
+          select from "milepost".checkpoints as c
+          left join "milepost".segments as s
+            on s.processor = c.processor and s.version = c.version and s.id = c.segment
+          where c.processor = follower_lag.processor and c.version = follower_lag.version
+            and "milepost".key_hash(f.key) & coalesce(s.mask, 0) = c.segment
+            and (f.transaction_id, f."position") > (c.transaction_id, c."position")
+        )
+      )
+    order by f.transaction_id, f."position"
+    limit 1;
+    if not found then
+      select m.recorded_at into first_recorded_at
+      from "milepost".messages as m
+      where (m.transaction_id, m."position") > (examined_transaction_id, examined_position)
+        and (
+          follower_lag.up_to is null
+          or (m.transaction_id, m."position")
+            <= ((follower_lag.up_to).transaction_id, (follower_lag.up_to).position)
+        )
+      order by m.transaction_id, m."position"
+      offset further - 1 limit 1;
+      if not found then  -- these were all
+        messages := archived.messages;
+        unhandled := archived.messages;
+        is_exact := archived.is_exact;
+      end if;
+    end if;
+    seconds := "milepost".age_seconds(first_recorded_at);
+  end if;
+  seconds := coalesce(seconds, 0);
 end;
 $$;
 

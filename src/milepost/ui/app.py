@@ -26,6 +26,7 @@ from starlette.staticfiles import StaticFiles
 
 from milepost import db, health
 from milepost.errors import MilepostError
+from milepost.runtime import naming_loss
 from milepost.ui import pages
 from milepost.ui.actions import ACTIONS
 from milepost.ui.broadcast import Broadcast
@@ -251,7 +252,7 @@ class Dashboard:
     def _perform(self, action: Action, who: str, fields: Mapping[str, str]) -> dict[str, Any]:
         """What is refused is shown on the page that the action came from."""
         try:
-            with self._mp.connect() as conn, db.acting(conn, "operate"):
+            with naming_loss(), self._mp.connect() as conn, db.acting(conn, "operate"):
                 said, is_done = action.perform(conn, self._mp.schema, who, fields), True
         except (MilepostError, ValueError) as error:
             said, is_done = " ".join(str(error).split()), False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from milepost.db import Connection
+from tests import operated
 from tests.integration.cli.command import Cli, Result
 
 SECRET = "s3cr3t"  # noqa: S105
@@ -86,3 +87,12 @@ def test_wrong_usage_exits_with_2(cli: Cli, arguments: list[str], complaint: str
     result = cli.run(*arguments)
     assert (result.code, result.stdout) == (2, "")
     assert complaint in result.stderr
+
+
+@pytest.mark.parametrize("order", ["append"])
+def test_a_server_that_ends_during_a_command_is_our_error(cli: Cli, conn: Connection) -> None:
+    operated.end_whoever_pauses(conn)
+    result = cli.run("channels", "pause", "emails")
+    assert is_one_error_line(result)
+    assert "error: The connection to the server was lost: terminating conn" in result.stderr
+    assert "repeat the command" in result.stderr

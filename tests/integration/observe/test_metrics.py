@@ -92,6 +92,28 @@ def test_the_gauges_of_pipelines_and_jobs(mp: Milepost, conn: Connection) -> Non
     assert (emails.name, emails.oldest_due_seconds) == ("emails", None)
 
 
+def test_the_age_of_a_lag_is_that_of_the_first_message_that_passes(
+    mp: Milepost, conn: Connection
+) -> None:
+    """However many others are before it: here, those of nine minutes."""
+    conn.execute(
+        """insert into milepost.messages (topic, type, data, recorded_at)
+        select 'other', 'E', '{}', now() - interval '9 minutes' from generate_series(1, 3000)"""
+    )
+    conn.execute(
+        """insert into milepost.processors (name, version, topics, state)
+        values ('rare', 1, '{rare}', 'running'), ('none', 1, '{none}', 'running')"""
+    )
+    conn.execute(
+        """insert into milepost.messages (topic, type, data, recorded_at)
+        values ('rare', 'E', '{}', now() - interval '26 seconds')"""
+    )
+    none, rare = look(conn).processors
+    assert 26 <= rare.lag_seconds < 200
+    assert (none.lag_messages, none.is_lag_exact, none.lag_seconds) == (0, True, 0)
+    assert all(p.lag_seconds < 200 for p in list_processors(conn, "milepost", max_counted=None))
+
+
 def test_an_open_transaction_holds_the_horizon(mp: Milepost, conn: Connection, url: str) -> None:
     with psycopg.connect(url) as holding:
         mp.append(holding, Message("First", {}))

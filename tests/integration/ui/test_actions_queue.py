@@ -160,3 +160,9 @@ def test_a_schedule_is_removed(operator: Operator) -> None:
     operator.done("remove-schedule", name="nightly")
     assert operator.value("select count(*) from milepost.schedules") == 0
     assert "nightly" in operator.refused("remove-schedule", name="nightly")
+
+
+def test_a_server_that_ends_during_an_action_is_said(operator: Operator) -> None:
+    operated.end_whoever_pauses(operator.conn)
+    said = operator.refused("pause-channel", name="emails")
+    assert said.startswith("The connection to the server was lost: terminating connection")

@@ -16,6 +16,7 @@ from milepost.processors import admin
 from milepost.processors.segments import operations
 from milepost.processors.segments.operations import SegmentStatus, list_segments
 from milepost.records import Segment
+from milepost.words import count
 
 SegmentId: TypeAlias = Annotated[int | None, typer.Argument(metavar="[SEGMENT]", min=0)]
 Timeout: TypeAlias = Annotated[
@@ -40,11 +41,29 @@ def split(
     mp: Milepost,
     name: options.Name,
     segment: SegmentId = None,
+    to: Annotated[
+        int | None,
+        typer.Option(
+            min=2,
+            max=operations.MAX_SEGMENTS,
+            help="Split the widest ones until there are this many.",
+        ),
+    ] = None,
     version: options.Version = None,
     timeout: Timeout = operations.TIMEOUT_SECONDS,
 ) -> None:
     """Split a segment into two while the processor runs. Default: the widest segment."""
     key = _found(mp, name, version)
+    if to is not None:
+        if segment is not None:
+            raise typer.BadParameter("pass a segment, or --to", param_hint="--to")
+        done = operations.split_to(mp.connect, mp.schema, key, to, timeout)
+        typer.echo(
+            f"{key.processor}: {count(done, 'segment')} split, for {to} in all"
+            if done
+            else f"{key.processor}: has at least {to} segments, nothing to split"
+        )
+        return
     _say_split(key, operations.split(mp.connect, mp.schema, key, segment, timeout))
 
 

@@ -23,6 +23,7 @@ from milepost import db
 from milepost.errors import NoPartner, SegmentsBusy, UnknownSegment
 from milepost.owner import owner_name
 from milepost.processors.admin import is_recovered
+from milepost.processors.definition import MAX_SEGMENTS as MAX_SEGMENTS
 from milepost.processors.segments.split_merge import halves, narrowest_pair, partner, widest
 from milepost.records import Position, Segment
 
@@ -181,6 +182,35 @@ def split(
             raise SegmentsBusy(key.processor, [chosen.id], timeout, "the claim was lost")
         operator.leave(conn)
         return halves(held.segment)
+
+
+def split_to(
+    connect: Connect,
+    schema: str,
+    key: CheckpointKey,
+    number: int,
+    timeout: float = TIMEOUT_SECONDS,
+) -> int:
+    """Cut the widest segments until there are so many, in one transaction; how many were cut."""
+    found = _segments(connect, schema, key)
+    _chosen(found, key, None)  # refuses a processor without segments
+    if len(found) >= number:
+        return 0
+    with (
+        claimed(connect, schema, key, None, timeout) as (operator, held),
+        connect() as conn,
+        conn.transaction(),
+    ):
+        while (missing := number - len(held)) > 0:
+            widest_mask = min(each.segment.mask for each in held)
+            for each in [each for each in held if each.segment.mask == widest_mask][:missing]:
+                if operator.split(conn, each) is None:
+                    raise SegmentsBusy(
+                        key.processor, [each.segment.id], timeout, "a claim was lost"
+                    )
+            held = operator.want(conn)  # the halves
+        operator.leave(conn)
+    return number - len(found)
 
 
 def merge(

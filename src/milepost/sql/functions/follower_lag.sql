@@ -9,7 +9,8 @@
 -- positions without a message: then the estimate is too high.
 --
 -- `seconds`: the age of the first message that is not handled. If none of the examined is one, it is
--- after them: then it is the age of the last of them, which is too high. `unhandled`: of the messages,
+-- looked for among 20 times as many after them. If it is not there either, it is the age of the last of
+-- these, which is too high. `unhandled`: of the messages,
 -- those that self-checkpointing handlers were not given yet. `gap_seconds`: the age of the first message
 -- that they have handled and not made durable.
 --
@@ -36,6 +37,11 @@ declare
   newest {schema}.position;
   removed {schema}.position;
   archived record;
+  -- Of the last of the examined, if none of them is one.
+  examined_transaction_id bigint;
+  examined_position bigint;
+  first_recorded_at timestamptz;
+  further constant integer := least(follower_lag.max_walked, 100000) * 20;
 begin
   select l.removed_transaction_id, l.removed_position into removed from {schema}.log as l;
   select m.transaction_id, m."position" into newest
@@ -131,7 +137,10 @@ begin
     select
       count(*) as number,
       greatest(count(*) filter (where w.passes), 1)::float8 / greatest(count(*), 1) as share,
-      max(w.recorded_at) as last_recorded_at
+      (
+        select row(l.transaction_id, l."position")::{schema}.position
+        from walked as l order by l.transaction_id desc, l."position" desc limit 1
+      ) as up_to
     from walked as w
   ),
   pending as (
@@ -170,16 +179,64 @@ begin
       when e.number < follower_lag.max_walked then p.unhandled
       else greatest(p.unhandled, round(coalesce(apart.unhandled, 0) * e.share)::bigint)
     end,
-    coalesce(
-      {schema}.age_seconds(archived.oldest),
-      {schema}.age_seconds(p.first_recorded_at),
-      case
-        when e.number >= follower_lag.max_walked then {schema}.age_seconds(e.last_recorded_at)
-      end,
-      0
-    ),
-    coalesce({schema}.age_seconds(p.gap_from), 0)
-  into messages, is_exact, unhandled, seconds, gap_seconds
+    coalesce({schema}.age_seconds(archived.oldest), {schema}.age_seconds(p.first_recorded_at)),
+    coalesce({schema}.age_seconds(p.gap_from), 0),
+    (e.up_to).transaction_id,
+    (e.up_to).position
+  into
+    messages, is_exact, unhandled, seconds, gap_seconds, examined_transaction_id, examined_position
   from extent as e cross join pending as p cross join apart;
+  if seconds is null and not is_exact then
+    select f.recorded_at into first_recorded_at
+    from (
+      select m.transaction_id, m."position", m.topic, m.key, m.type, m.recorded_at
+      from {schema}.messages as m
+      where (m.transaction_id, m."position") > (examined_transaction_id, examined_position)
+        and (
+          follower_lag.up_to is null
+          or (m.transaction_id, m."position")
+            <= ((follower_lag.up_to).transaction_id, (follower_lag.up_to).position)
+        )
+      order by m.transaction_id, m."position"
+      limit further
+    ) as f
+    where (follower_lag.topics is null or f.topic = any(follower_lag.topics))
+      and (follower_lag.types is null or f.type = any(follower_lag.types))
+      and (
+        not exists (
+          select from {schema}.checkpoints as c
+          where c.processor = follower_lag.processor and c.version = follower_lag.version
+        )
+        or exists (
+          select from {schema}.checkpoints as c
+          left join {schema}.segments as s
+            on s.processor = c.processor and s.version = c.version and s.id = c.segment
+          where c.processor = follower_lag.processor and c.version = follower_lag.version
+            and {schema}.key_hash(f.key) & coalesce(s.mask, 0) = c.segment
+            and (f.transaction_id, f."position") > (c.transaction_id, c."position")
+        )
+      )
+    order by f.transaction_id, f."position"
+    limit 1;
+    if not found then
+      select m.recorded_at into first_recorded_at
+      from {schema}.messages as m
+      where (m.transaction_id, m."position") > (examined_transaction_id, examined_position)
+        and (
+          follower_lag.up_to is null
+          or (m.transaction_id, m."position")
+            <= ((follower_lag.up_to).transaction_id, (follower_lag.up_to).position)
+        )
+      order by m.transaction_id, m."position"
+      offset further - 1 limit 1;
+      if not found then  -- these were all
+        messages := archived.messages;
+        unhandled := archived.messages;
+        is_exact := archived.is_exact;
+      end if;
+    end if;
+    seconds := {schema}.age_seconds(first_recorded_at);
+  end if;
+  seconds := coalesce(seconds, 0);
 end;
 $$;

@@ -228,11 +228,31 @@ def test_segments_are_listed_split_and_merged_on_the_command_line(
     assert effects.count() == 40
 
 
+def test_segments_are_split_up_to_a_number(
+    mp: Milepost, conn: Connection, put: Put, cli: Cli, effects: Effects
+) -> None:
+    put(20, keys=20)
+    mp.processor(NAME, segments=3)(leave_all).run(until="caught_up")
+    done = cli.run("processors", "split", NAME, "--to", "128")
+    assert (done.code, done.stdout) == (0, f"{NAME}: 125 segments split, for 128 in all\n")
+    assert masks(conn) == dict.fromkeys(range(128), 127)
+    (free,) = conn.execute(
+        "select count(*) from milepost.segments where owner is null and wanted_by is null"
+    ).fetchone() or (0,)
+    assert free == 128
+    assert "nothing to split" in cli.run("processors", "split", NAME, "--to", "5").stdout
+    assert cli.run("processors", "split", NAME, "1", "--to", "256").code == 2
+    put(20, keys=20)
+    mp.processors[NAME].run(until="caught_up")
+    assert effects.count() == 40
+
+
 def test_an_unsegmented_processor_has_no_segments_to_list_or_split(
     mp: Milepost, put: Put, cli: Cli
 ) -> None:
     put(1)
     mp.processor(NAME, delivery="at_least_once")(print).run(until="caught_up")
     assert "has no segments" in cli.run("processors", "segments", NAME).stdout
-    refused = cli.run("processors", "split", NAME)
-    assert (refused.code, "not segmented" in refused.stderr) == (1, True)
+    for more in ([], ["--to", "8"]):
+        refused = cli.run("processors", "split", NAME, *more)
+        assert (refused.code, "not segmented" in refused.stderr) == (1, True)

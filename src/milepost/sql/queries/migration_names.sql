@@ -1,0 +1,1 @@
+select number, name from {schema}.applied_migrations
