@@ -101,6 +101,7 @@ def busy_template(
             mp = Milepost(server.url(name))
             with mp.connect() as conn:
                 unscheduled(mp, conn)
+            server.make_template(name, mp.schema)
             made.append(name)
         return made[0]
 

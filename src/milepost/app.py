@@ -687,8 +687,8 @@ class Milepost:
         )
 
     def rebase(self, on_begin: Callable[[], None] = lambda: None) -> str:
-        """Make a log that was restored from another cluster, or has seen a failover, this one's
-        own; what was done. `on_begin` is called when there is a log to do it to."""
+        """Make a log that was restored or copied, or has seen a failover, usable here; what was
+        done. `on_begin` is called when there is a log to do it to."""
         with self._connect_as_owner() as conn:
             on_begin()
             return rebase(conn, self.schema)

@@ -559,7 +559,7 @@ class ReadOnStandby(MilepostError):
 
 
 class LogRestored(MilepostError):
-    """The log was restored from another cluster and not rebased yet."""
+    """The log was restored or copied, or its server was promoted, and it was not rebased yet."""
 
     sqlstate = "MP003"
 

@@ -87,12 +87,13 @@ def _milepost_copied(
     milepost_server: Databases,
     milepost_template_url: str,
     milepost_template: None,  # noqa: ARG001 - it has to be done
+    milepost_schema: str,
 ) -> str:
     """The name of the template, when nobody is connected to it any more."""
     from psycopg.conninfo import conninfo_to_dict
 
     name = str(conninfo_to_dict(milepost_template_url)["dbname"])
-    milepost_server.end_sessions(name)
+    milepost_server.make_template(name, milepost_schema)
     return name
 
 

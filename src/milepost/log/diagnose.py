@@ -137,7 +137,7 @@ def without_ending(look: Callable[[], tuple[Holder, ...]]) -> tuple[Holder, ...]
 
 
 def rebase(conn: Connection, schema: str = sql.DEFAULT_SCHEMA) -> str:
-    """Make a restored log usable in this cluster; returns what was done. Safe to repeat."""
+    """Make a restored log usable here; returns what was done. Safe to repeat."""
     return str(db.fetch_one(conn, schema, "rebase")[0])
 
 

@@ -88,20 +88,21 @@ begin
 end;
 $$;
 
-CREATE FUNCTION milepost.adopt_log() RETURNS void
+CREATE FUNCTION milepost.adopt_log() RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 begin
-  perform
-  from "milepost".log as log, pg_control_system() as control
-  where log.system_identifier <> control.system_identifier
-  for no key update of log skip locked;
-  if found then
-    update "milepost".log
-    set system_identifier = control.system_identifier, timeline = "milepost".current_timeline()
-    from pg_control_system() as control;
+  if exists (select from "milepost".log where database_oid is null) then
+    perform from "milepost".log where database_oid is null for no key update skip locked;
+    if found then
+      perform "milepost".set_place();
+    end if;
   end if;
+  return (select database_oid is not null from "milepost".log);
+exception
+  when serialization_failure then
+    return false;
 end;
 $$;
 
@@ -631,7 +632,7 @@ END) STORED,
 
 CREATE TABLE milepost.log (
     log_order text NOT NULL,
-    system_identifier bigint NOT NULL,
+    system_identifier bigint,
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     functions_checksum text,
     is_only boolean DEFAULT true NOT NULL,
@@ -640,6 +641,8 @@ CREATE TABLE milepost.log (
     timeline integer,
     oldest_code integer DEFAULT 0 NOT NULL,
     functions_digest text,
+    database_oid oid,
+    table_oid oid,
     CONSTRAINT log_is_only_check CHECK (is_only),
     CONSTRAINT log_log_order_check CHECK ((log_order = ANY (ARRAY['append'::text, 'transaction'::text])))
 );
@@ -784,11 +787,11 @@ begin
     ),
     'yes'
   ) is not true then
+    done := "milepost".refuse_moved();
     done := "milepost".refuse_foreign_rows();
-    done := "milepost".adopt_log();
     done := pg_catalog.set_config(
       pg_catalog.concat('milepost.checked_', '"milepost".messages'::pg_catalog.regclass::bigint),
-      'yes',
+      case when "milepost".adopt_log() then 'yes' else 'read' end,
       false
     );
   end if;
@@ -2275,6 +2278,7 @@ begin
   end if;
   perform "milepost".refuse_unsafe_read();
 
+  perform "milepost".refuse_moved_once();
   perform "milepost".refuse_foreign_rows();
   newest := coalesce(pg_sequence_last_value(log_sequence), 0);
 
@@ -2371,9 +2375,16 @@ begin
 end;
 $$;
 
-CREATE FUNCTION milepost.is_other_timeline() RETURNS boolean
+CREATE FUNCTION milepost.is_unplaced() RETURNS boolean
     LANGUAGE sql
-    RETURN (SELECT CASE WHEN ((log.timeline = milepost.current_timeline()) OR pg_is_in_recovery()) THEN false ELSE (log.system_identifier = (SELECT pg_control_system.system_identifier FROM pg_control_system() pg_control_system(pg_control_version, catalog_version_no, system_identifier, pg_control_last_modified))) END AS "case" FROM milepost.log log);
+    AS $$
+  select log.database_oid is null and (
+    pg_sequence_last_value('"milepost".messages_position_seq') is not null
+    or log.removed_position > 0
+    or exists (select from "milepost".messages)
+  )
+  from "milepost".log as log
+$$;
 
 CREATE FUNCTION milepost.join_families(channels text[]) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
@@ -2603,6 +2614,18 @@ exception when lock_not_available then
       hint = 'Registering takes milliseconds. End a session that holds it longer: '
         'select pg_terminate_backend(pid).';
 end;
+$$;
+
+CREATE FUNCTION milepost.log_place(OUT system_identifier bigint, OUT timeline integer, OUT database_oid oid, OUT table_oid oid) RETURNS record
+    LANGUAGE sql
+    AS $$
+  select
+    control.system_identifier,
+    "milepost".current_timeline(),
+    database.oid,
+    '"milepost".messages'::regclass::oid
+  from pg_control_system() as control, pg_database as database
+  where database.datname = current_database()
 $$;
 
 CREATE FUNCTION milepost.mark_begun(ids bigint[], attempts integer[], tokens bigint[] DEFAULT NULL::bigint[], begun_ago interval[] DEFAULT NULL::interval[]) RETURNS SETOF milepost.verdict
@@ -3950,6 +3973,22 @@ CREATE FUNCTION milepost.metrics_segments() RETURNS json
                       JOIN milepost.checkpoints c ON (((c.processor = s.processor) AND (c.version = s.version) AND (c.segment = s.id))))) each
            GROUP BY each.processor, each.version) counted;
 END;
+
+CREATE FUNCTION milepost.moved_from() RETURNS text
+    LANGUAGE sql
+    AS $$
+  select case
+    when log.system_identifier <> here.system_identifier
+    then 'was restored from another cluster'
+    when (log.database_oid, log.table_oid) <> (here.database_oid, here.table_oid)
+    then 'was restored from a dump or copied with its database'
+    when log.timeline <> here.timeline
+    then format(
+      'is on a server that was promoted or recovered to a point in time (timeline %s)', here.timeline
+    )
+  end
+  from "milepost".log as log, "milepost".log_place() as here
+$$;
 
 CREATE FUNCTION milepost.next_due() RETURNS timestamp with time zone
     LANGUAGE plpgsql
@@ -5300,16 +5339,13 @@ begin
   lock table "milepost".messages in share row exclusive mode;
   select greatest(max("position"), ("milepost".history_end()).position) into newest
   from "milepost".messages where transaction_id = 0;
-  if coalesce(pg_sequence_last_value(log_sequence), 0) < newest or (
-    select (log.system_identifier, log.timeline)
-      is distinct from (control.system_identifier, "milepost".current_timeline())
-    from "milepost".log as log, pg_control_system() as control
-  ) then
+  if coalesce(pg_sequence_last_value(log_sequence), 0) < newest
+    or "milepost".moved_from() is not null
+    or "milepost".is_unplaced()
+  then
     newest := greatest(newest, pg_sequence_last_value(log_sequence)) + (1::bigint << 32);
     perform setval(log_sequence, newest);
-    update "milepost".log
-    set system_identifier = control.system_identifier, timeline = "milepost".current_timeline()
-    from pg_control_system() as control;
+    perform "milepost".set_place();
     kept := "milepost".note_lost(row(0, newest)::"milepost".position);
     done := array[format(
       'the next position is %s; if messages after %s:%s were seen anywhere, they are lost',
@@ -5487,7 +5523,6 @@ declare
   newest bigint;
   is_ahead boolean;
 begin
-  perform "milepost".refuse_other_timeline();
   -- One statement, so that its snapshot is older than the sequence's value: a row above that
   -- value was not drawn from this sequence. Ordered, because for a plain EXISTS the planner,
   -- until the table is analysed, expects to find such a row soon and scans the whole table.
@@ -5626,6 +5661,39 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.refuse_moved() RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+declare
+  how constant text := "milepost".moved_from();
+begin
+  if how is not null then
+    raise exception 'the log in schema "milepost" %', how
+      using errcode = 'MP003',
+      hint = 'Newer messages may be missing here, and their positions must not be given again. Run: milepost rebase'
+        || case when how like '%promoted%'
+          then '. Run it on the remaining server, after the old one was shut down.' else '' end;
+  end if;
+end;
+$$;
+
+CREATE FUNCTION milepost.refuse_moved_once() RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+declare
+  marker constant text := 'milepost.checked_' || '"milepost".messages'::regclass::oid;
+begin
+  if current_setting(marker, true) in ('yes', 'read') then
+    return;
+  end if;
+  perform "milepost".refuse_moved();
+  if not pg_is_in_recovery() then
+    perform set_config(marker, 'read', false);
+  end if;
+end;
+$$;
+
 CREATE FUNCTION milepost.refuse_named_id(transaction_id bigint) RETURNS boolean
     LANGUAGE plpgsql STABLE
     AS $$
@@ -5703,19 +5771,6 @@ begin
       'positions', newer[1:100]
     )::text,
     hint = 'Nothing was appended. Roll back, read the messages of the key again, decide again, and append in a new transaction.';
-end;
-$$;
-
-CREATE FUNCTION milepost.refuse_other_timeline() RETURNS void
-    LANGUAGE plpgsql
-    AS $$
-begin
-  if "milepost".is_other_timeline() then
-    raise exception 'the server was promoted or recovered to a point in time (timeline %): the newest messages in schema "milepost" may be lost',
-      "milepost".current_timeline()
-      using errcode = 'MP003',
-      hint = 'To prevent their positions from being used again, run: milepost rebase. Run it on the remaining server, after the old one was shut down.';
-  end if;
 end;
 $$;
 
@@ -6480,6 +6535,13 @@ begin
   perform "milepost".refresh_members(set_channel.name);
   perform pg_notify(concat('milepost', '_queue'), '');
 end;
+$$;
+
+CREATE FUNCTION milepost.set_place() RETURNS void
+    LANGUAGE sql
+    AS $$
+  update "milepost".log
+  set (system_identifier, timeline, database_oid, table_oid) = (select * from "milepost".log_place())
 $$;
 
 CREATE FUNCTION milepost.set_upkeep(name text, keep_dead_for interval DEFAULT NULL::interval, ageing interval DEFAULT NULL::interval) RETURNS void

@@ -57,6 +57,13 @@ class Databases:
     def copy_database(self, template: str, name: str) -> None:
         self._execute("testing_create_database", database=name, template=template)
 
+    def make_template(self, name: str, schema: str) -> None:
+        """Let it be copied: nobody is connected to it afterwards. Each copy is a log of its own,
+        even if the template has messages."""
+        with psycopg.connect(self.url(name), autocommit=True) as conn:
+            conn.execute(sql.query("testing_forget_place", schema))
+        self.end_sessions(name)
+
     def drop_database(self, name: str) -> None:
         """Its sessions are ended first: the server would look for them every 100 ms only, and most
         of them are about to end. One that comes back meanwhile is ended by the server."""

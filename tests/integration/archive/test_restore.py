@@ -15,7 +15,6 @@ from milepost.archive.range_archiver import tag_of
 from milepost.db import Connection
 from milepost.errors import LogRestored, PositionLost
 from milepost.log.history import Location
-from milepost.sql import LogOrder
 from tests.archiving import (
     Archive,
     append_ranges,
@@ -69,12 +68,11 @@ def append_one(url: str) -> Position:
 
 
 def test_a_restored_log_reads_its_files_and_continues(
-    elder: list[Position], restored: str, order: LogOrder, archive: Archive
+    elder: list[Position], restored: str, archive: Archive
 ) -> None:
-    if order == "transaction":
-        with pytest.raises(LogRestored):
-            positions_read(restored)
-        rebase(restored)
+    with pytest.raises(LogRestored):
+        positions_read(restored)
+    rebase(restored)
     assert positions_read(restored) == elder
     new = append_one(restored)
     assert new > elder[-1]
@@ -87,13 +85,12 @@ def test_a_restored_log_reads_its_files_and_continues(
 
 
 def test_files_above_the_restored_end_are_not_read(
-    elder: list[Position], restored: str, order: LogOrder, archive: Archive
+    elder: list[Position], restored: str, archive: Archive
 ) -> None:
     """The elder goes on and archives more, into the same directory."""
     later = append_ranges(archive.conn, 2, 20)
     archive.archive_each(later)
-    if order == "transaction":
-        rebase(restored)
+    rebase(restored)
     new = append_one(restored)
     assert positions_read(restored) == [*elder, new]
     with archiving(restored, archive.location) as there:
@@ -158,10 +155,7 @@ def test_ids_from_the_future_are_found_where_only_the_archive_has_them(
 ) -> None:
     """A physical copy of a cluster shares its identifier."""
     with db.connect(restored) as conn:
-        conn.execute(
-            "update milepost.log set system_identifier = control.system_identifier "
-            "from pg_control_system() as control"
-        )
+        conn.execute("select milepost.set_place()")
         if how == "archived":
             conn.execute("update milepost.log set removed_transaction_id = 0, removed_position = 0")
         with pytest.raises(LogRestored):

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from psycopg.conninfo import make_conninfo
 
-from milepost import Message, Milepost, Position, RecordedMessage, append, db
+from milepost import Message, Milepost, Position, RecordedMessage, append, db, log
 from milepost.db import Connection
 from milepost.sql import LogOrder
 from tests.crashing import kill
@@ -34,6 +34,7 @@ class Drill:
     url: str  # of the promoted standby
     kept: list[Position] = field(default_factory=list)
     lost: list[Position] = field(default_factory=list)
+    early: Connection | None = None  # a reader's session that was open during the promotion
 
     @property
     def mp(self) -> Milepost:
@@ -69,8 +70,12 @@ def failed_over(order: LogOrder) -> Iterator[Drill]:
         seen = [message.position for message in Milepost(url).read()]
         assert seen == drill.kept + drill.lost
         kill(primary)
-        promote(standby)
-        yield drill
+        with db.connect(drill.url) as early:
+            if order == "transaction":
+                assert log.horizon(early).position == drill.kept[-1]
+            promote(standby)
+            drill.early = early
+            yield drill
 
 
 def appended(conn: Connection, numbers: range) -> list[Position]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from milepost import Message, append, db
+from milepost import Message, append, db, log
 from milepost.errors import LogRestored, PositionLost
 from milepost.sql import LogOrder
 from tests.integration.log.failover import Drill, failed_over
@@ -26,6 +26,9 @@ def test_a_promoted_standby_gives_no_position_twice(drill: Drill) -> None:
         append(conn, Message("Too early", {}))
     with pytest.raises(LogRestored):
         drill.process()
+    assert drill.early is not None
+    with pytest.raises(LogRestored):
+        log.horizon(drill.early)
 
     assert "are lost" in drill.mp.rebase()
     assert drill.mp.rebase().startswith("nothing")

@@ -1,7 +1,7 @@
-"""A log dumped here and restored into a younger cluster: nothing lost, order kept.
+"""A log that was dumped and restored, or copied: nothing lost, order kept, no position given twice.
 
-In transaction order the old ids come from the future of the new cluster. Reading and appending
-are refused until rebase() has raised the new ids above them.
+Reading and appending are refused until rebase() has made sure. In a younger cluster, in transaction
+order, the old ids come from its future.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from milepost import Message, Milepost, Position, append, db
+from milepost import Message, Milepost, Newer, Position, append, db
 from milepost.db import Connection
-from milepost.errors import LogRestored
-from milepost.sql import LogOrder
+from milepost.errors import LogRestored, PositionLost
 from tests.server import TestServer, postgres, postgres_in, program_of_server
 
 transaction_order = pytest.mark.parametrize("order", ["transaction"])
@@ -107,7 +107,6 @@ def test_the_ids_of_the_elder_come_from_the_future_of_the_younger(
     assert row[0] < elder[0].transaction_id
 
 
-@transaction_order
 def test_a_restored_log_refuses_to_be_read(restored: str) -> None:
     mp = Milepost(restored)
     with pytest.raises(LogRestored, match="Run: milepost rebase"):
@@ -119,7 +118,6 @@ def test_a_restored_log_refuses_to_be_read(restored: str) -> None:
     assert caught.value.sqlstate == "MP003"
 
 
-@transaction_order
 @pytest.mark.parametrize("count", [1, 2, 300])
 def test_a_restored_log_refuses_to_be_appended_to(
     elder: list[Position], restored: str, count: int
@@ -140,12 +138,10 @@ def count_of(conn: Connection) -> int:
 
 
 def test_a_restored_log_goes_on_with_nothing_lost_and_its_order_kept(
-    elder: list[Position], restored: str, order: LogOrder
+    elder: list[Position], restored: str
 ) -> None:
-    """In append order at once; in transaction order after rebase()."""
     mp = Milepost(restored)
-    if order == "transaction":
-        rebase(restored)
+    rebase(restored)
     assert positions_read(mp) == elder
     with mp.connect() as conn:
         new = append(conn, Message("New", {}))
@@ -155,12 +151,11 @@ def test_a_restored_log_goes_on_with_nothing_lost_and_its_order_kept(
 
 
 def test_a_reader_that_stopped_half_way_before_the_dump_goes_on_exactly(
-    elder: list[Position], restored: str, order: LogOrder, mp: Milepost
+    elder: list[Position], restored: str, mp: Milepost
 ) -> None:
     with mp.reader(batch_size=120) as before:
         seen = [message.position for message in before.read().messages]
-    if order == "transaction":
-        rebase(restored)
+    rebase(restored)
     moved = Milepost(restored)
     with moved.connect() as conn:
         new = append(conn, Message("New", {}))
@@ -170,14 +165,13 @@ def test_a_reader_that_stopped_half_way_before_the_dump_goes_on_exactly(
 
 
 def test_a_reader_that_had_caught_up_with_the_horizon_before_the_dump_misses_nothing_new(
-    elder: list[Position], restored: str, order: LogOrder, mp: Milepost, conn: Connection
+    elder: list[Position], restored: str, mp: Milepost, conn: Connection
 ) -> None:
     """The horizon goes on without messages: where it stood, the dump does not tell."""
     conn.execute(USE_UP_IDS % 1000)
     with mp.reader(elder[-1]) as caught_up:
         assert caught_up.read().messages == []
-    if order == "transaction":
-        rebase(restored)
+    rebase(restored)
     moved = Milepost(restored)
     with moved.connect() as appender:
         new = append(appender, Message("New", {}))
@@ -223,7 +217,6 @@ def test_transactions_that_were_open_during_a_rebase_append_above_the_old_messag
     assert positions_read(mp) == [*elder, new]
 
 
-@transaction_order
 def test_a_log_may_be_moved_again_and_again(
     elder: list[Position], restored: str, younger: TestServer, tmp_path: Path
 ) -> None:
@@ -235,7 +228,10 @@ def test_a_log_may_be_moved_again_and_again(
     move(restored, again, tmp_path / "again.dump")
     try:
         mp = Milepost(again)
-        assert positions_read(mp) == expected  # the same cluster: its ids still count
+        with pytest.raises(LogRestored, match="from a dump"):
+            list(mp.read())
+        rebase(again)
+        assert positions_read(mp) == expected
         with mp.connect() as conn:
             expected += append(conn, Message("Third home", {}))
         assert positions_read(mp) == expected
@@ -249,10 +245,7 @@ def test_ids_from_the_future_are_found_even_where_the_cluster_seems_to_be_the_sa
 ) -> None:
     """A physical copy of a cluster, whose identifier it shares."""
     with db.connect(restored) as conn:
-        conn.execute(
-            "update milepost.log set system_identifier = control.system_identifier "
-            "from pg_control_system() as control"
-        )
+        conn.execute("select milepost.set_place()")
         with pytest.raises(LogRestored):
             append(conn, Message("Too early", {}))
     mp = Milepost(restored)
@@ -329,3 +322,105 @@ def test_an_empty_log_can_be_rebased(conn: Connection, mp: Milepost, url: str) -
     rebase(url)
     new = append(conn, Message(f"New {uuid4()}", {}))
     assert positions_read(mp) == new
+
+
+@dataclass(frozen=True)
+class Copied:
+    """A log that was copied within its cluster, and what was appended to the original since."""
+
+    url: str
+    old: list[Position]
+    later: list[Position]
+
+
+@pytest.fixture(params=["dump", "template", "dump into the same database"])
+def copied(
+    request: pytest.FixtureRequest, server: TestServer, mp: Milepost, url: str, tmp_path: Path
+) -> Iterator[Copied]:
+    mp.migrate(key_index=True)
+    old, dump = append_some(mp, 3), tmp_path / "dump"
+    if request.param == "dump into the same database":
+        run("pg_dump", "--format=custom", f"--file={dump}", f"--dbname={url}")
+        later = append_some(mp, 2)
+        run("pg_restore", "--clean", "--exit-on-error", f"--dbname={url}", str(dump))
+        yield Copied(url, old, later)
+        return
+    is_template = request.param == "template"
+    name = server.create_database("copy", name_of(url) if is_template else "template0")
+    if not is_template:
+        move(url, server.url(name), dump)
+    yield Copied(server.url(name), old, append_some(mp, 2))
+    server.drop_database(name)
+
+
+def name_of(url: str) -> str:
+    return str(conninfo_to_dict(url)["dbname"])
+
+
+def append_some(mp: Milepost, count: int) -> list[Position]:
+    with mp.connect() as conn:
+        return append(conn, *(Message("T", {}, key="k") for _ in range(count)))
+
+
+def test_a_copy_in_the_same_cluster_gives_no_position_twice(copied: Copied) -> None:
+    mp = Milepost(copied.url)
+    with pytest.raises(LogRestored, match="Run: milepost rebase"):
+        list(mp.read())
+    with pytest.raises(LogRestored, match="Run: milepost rebase"):
+        append_some(mp, 1)
+    with mp.connect() as conn, pytest.raises(LogRestored):
+        append(conn, Message("T", {}), unless=Newer(key="k", after=copied.later[-1]))
+
+    assert "are lost" in rebase(copied.url)
+    assert rebase(copied.url).startswith("nothing")
+    new = append_some(mp, 3)
+    assert min(new) > max(copied.later)
+    assert positions_read(mp) == copied.old + new
+    for seen in copied.later:
+        with pytest.raises(PositionLost):
+            positions_read(mp, seen)
+    assert positions_read(mp, copied.old[-1]) == new
+
+
+def test_an_empty_log_can_be_copied(server: TestServer, mp: Milepost, url: str) -> None:
+    """As test runners do, with a database that was just migrated."""
+    name = server.create_database("copy", name_of(url))
+    copy = Milepost(server.url(name))
+    try:
+        for log in (mp, copy):
+            assert positions_read(log) == []
+            new = append_some(log, 1)
+            assert positions_read(log) == new
+    finally:
+        server.drop_database(name)
+
+
+@pytest.mark.parametrize("isolation", ["read committed", "serializable"])
+def test_the_first_appenders_do_not_wait_for_each_other(url: str, isolation: str) -> None:
+    """The first one notes where the log is. If it rolls back, another one does."""
+    with db.connect(url) as first, db.connect(url) as second:
+        for conn in (first, second):
+            conn.execute(f"begin isolation level {isolation}".encode())
+            conn.execute("set local lock_timeout = '10s'")
+            conn.execute("select 1")
+        append(first, Message("T", {}))
+        append(second, Message("T", {}))
+        second.execute("commit")
+        first.execute("rollback")
+        assert count_places(first) == 0
+        append(second, Message("T", {}))
+        assert count_places(first) == 1
+
+
+def count_places(conn: Connection) -> int:
+    return int(db.one(conn.execute("select count(database_oid) from milepost.log").fetchone())[0])
+
+
+def test_a_log_that_was_upgraded_after_a_restore_is_rebased(mp: Milepost, url: str) -> None:
+    """As production.md says: migrate, then rebase. The dump did not have the new columns."""
+    old = append_some(mp, 1)
+    with mp.connect() as conn:
+        conn.execute("update milepost.log set database_oid = null, table_oid = null")
+    assert positions_read(mp) == old
+    assert "are lost" in rebase(url)
+    assert rebase(url).startswith("nothing")

@@ -1,4 +1,4 @@
-"""`milepost rebase`: make a log that was restored from another cluster safe to use here."""
+"""`milepost rebase`: make a log that was restored, copied or failed over safe to use here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from milepost.cli.output import print_result, say
 
 
 def command(mp: Milepost, as_json: options.AsJson = False) -> None:
-    """Make a log that was restored from another cluster usable in this one. Safe to repeat."""
+    """Make a log that was restored, copied or failed over usable here. Safe to repeat."""
     done = mp.rebase(
         # Called only when it is known to be possible.
         on_begin=lambda: say(

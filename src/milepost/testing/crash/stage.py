@@ -81,7 +81,7 @@ def prepared(
         _add(conn, items, schema)
     databases = Databases(make_conninfo(url, dbname=MAINTENANCE))
     try:
-        databases.end_sessions(name)
+        databases.make_template(name, schema)
         copy = databases.create_database("test_prepared", template=name)
         try:
             yield Stage(url, schema, databases, name, copy, outside)

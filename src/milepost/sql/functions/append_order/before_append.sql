@@ -26,8 +26,8 @@
 -- transaction; what is constant, the planner computes once (docs/decisions/0029).
 --
 -- Once per session: refuse to append if there are rows above the sequence, because new positions
--- would fill gaps that readers have passed, and after a failover. At every append this check would
--- cost a tenth; no session survives a failover.
+-- would fill gaps that readers have passed, and if the log was moved. At every append this check would
+-- cost a tenth; no session survives a restore or a failover.
 create or replace function {schema}.before_append() returns trigger
 language plpgsql volatile security definer as $$
 declare
@@ -58,11 +58,11 @@ begin
     ),
     'yes'
   ) is not true then
+    done := {schema}.refuse_moved();
     done := {schema}.refuse_foreign_rows();
-    done := {schema}.adopt_log();
     done := pg_catalog.set_config(
       pg_catalog.concat('milepost.checked_', '{schema}.messages'::pg_catalog.regclass::bigint),
-      'yes',
+      case when {schema}.adopt_log() then 'yes' else 'read' end,
       false
     );
   end if;

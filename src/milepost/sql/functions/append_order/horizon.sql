@@ -19,6 +19,7 @@ begin
   end if;
   perform {schema}.refuse_unsafe_read();
 
+  perform {schema}.refuse_moved_once();
   perform {schema}.refuse_foreign_rows();
   newest := coalesce(pg_sequence_last_value(log_sequence), 0);
 

@@ -1,11 +1,11 @@
 -- Make a log safe to append to and to read if its rows came without their sequence (logical
--- replication, a load of the data alone), if it came from another cluster, or if its server was
+-- replication, a load of the data alone), if it was restored or copied, or if its server was
 -- promoted: new positions are drawn above every existing message, archived and removed ones
 -- too, and above every position that a reader may have reached elsewhere: nobody appends 2^32
 -- messages after the newest one that was copied. Positions and checkpoints keep their values.
 -- Messages with a transaction_id that was set by a user have no place in this order, and readers may
 -- have passed any place they could get: they get the next positions, in the order they had. Repairs
--- everything that refuse_foreign_rows refuses. Returns what was done.
+-- everything that refuse_moved and refuse_foreign_rows refuse. Returns what was done.
 create or replace function {schema}.rebase() returns text
 language plpgsql volatile as $$
 declare
@@ -20,16 +20,13 @@ begin
   lock table {schema}.messages in share row exclusive mode;
   select greatest(max("position"), ({schema}.history_end()).position) into newest
   from {schema}.messages where transaction_id = 0;
-  if coalesce(pg_sequence_last_value(log_sequence), 0) < newest or (
-    select (log.system_identifier, log.timeline)
-      is distinct from (control.system_identifier, {schema}.current_timeline())
-    from {schema}.log as log, pg_control_system() as control
-  ) then
+  if coalesce(pg_sequence_last_value(log_sequence), 0) < newest
+    or {schema}.moved_from() is not null
+    or {schema}.is_unplaced()
+  then
     newest := greatest(newest, pg_sequence_last_value(log_sequence)) + (1::bigint << 32);
     perform setval(log_sequence, newest);
-    update {schema}.log
-    set system_identifier = control.system_identifier, timeline = {schema}.current_timeline()
-    from pg_control_system() as control;
+    perform {schema}.set_place();
     kept := {schema}.note_lost(row(0, newest)::{schema}.position);
     done := array[format(
       'the next position is %s; if messages after %s:%s were seen anywhere, they are lost',

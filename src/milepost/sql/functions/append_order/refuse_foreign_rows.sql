@@ -1,14 +1,12 @@
 -- Rows above the sequence's value came without it: restored, or replicated. So did an archive, or a
 -- marker of what was removed, if it is above. New positions would fill gaps that readers have
--- passed, or collide; so nothing is appended or read. The same after a failover. rebase() repairs
--- both.
+-- passed, or collide; so nothing is appended or read. rebase() repairs it.
 create or replace function {schema}.refuse_foreign_rows() returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   newest bigint;
   is_ahead boolean;
 begin
-  perform {schema}.refuse_other_timeline();
   -- One statement, so that its snapshot is older than the sequence's value: a row above that
   -- value was not drawn from this sequence. Ordered, because for a plain EXISTS the planner,
   -- until the table is analysed, expects to find such a row soon and scans the whole table.

@@ -1,7 +1,7 @@
--- Once per transaction: refuse to append to a log of another cluster, and wake the readers. The
+-- Once per transaction: refuse to append if transaction ids are from elsewhere, and wake the readers. The
 -- marker contains the transaction's own id, so that a setting that was left over or set by a user
 -- never matches; a rolled back savepoint resets it. Once per session: refuse to append after a
--- failover, which no session survives. SECURITY DEFINER: a role that may insert needs no privilege
+-- restore or a failover, which no session survives. SECURITY DEFINER: a role that may insert needs no privilege
 -- to read the log.
 create or replace function {schema}.before_append() returns trigger
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -15,8 +15,10 @@ begin
   end if;
   perform {schema}.refuse_foreign_cluster();
   if current_setting(checked, true) is distinct from 'yes' then
-    perform {schema}.refuse_other_timeline();
-    perform set_config(checked, 'yes', false);
+    perform {schema}.refuse_moved();
+    perform set_config(
+      checked, case when {schema}.adopt_log() then 'yes' else 'read' end, false
+    );
   end if;
   perform set_config(marker, own_id, true);
   -- A message that is visible must be durable (see last_message).

@@ -4,8 +4,8 @@ create or replace function {schema}.horizon() returns {schema}.position
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform {schema}.refuse_unsafe_read();
+  perform {schema}.refuse_moved_once();
   perform {schema}.refuse_foreign_cluster();
-  perform {schema}.refuse_other_timeline();
   return {schema}.last_message(row(
     {schema}.transaction_base() + pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1,
     9223372036854775807

@@ -1,16 +1,15 @@
--- Whether the log's transaction ids come from another cluster.
+-- Whether the log has transaction ids that this cluster has not given, wherever it was last adopted:
+-- in its rows, or in what was archived or removed.
 create or replace function {schema}.is_foreign() returns boolean
 language plpgsql volatile as $$
 declare
   found_foreign boolean;
 begin
-  -- The other conditions find what the first cannot: a log from a physical copy of this
-  -- cluster, by its rows, or by what was archived or removed. The snapshot sees no transaction from
-  -- its own xmax on, except this one. Ordered, because for a plain EXISTS the planner, until the
-  -- table is analysed, expects to find such a row soon and scans the whole table.
+  -- The snapshot sees no transaction from its own xmax on, except this one. Ordered, because for a
+  -- plain EXISTS the planner, until the table is analysed, expects to find such a row soon and scans
+  -- the whole table.
   select
-    log.system_identifier <> control.system_identifier
-    or (
+    (
       select true
       from {schema}.messages
       where transaction_id >= {schema}.transaction_base() + greatest(
@@ -24,8 +23,7 @@ begin
       pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
       pg_current_xact_id_if_assigned()::text::bigint + 1
     )
-  into found_foreign
-  from {schema}.log as log, pg_control_system() as control;
+  into found_foreign;
   return found_foreign;
 end;
 $$;

@@ -1,4 +1,4 @@
--- Adopt a log that was restored from another cluster, or has seen a failover: raise the base so
+-- Adopt a log that was restored or copied, or has seen a failover: raise the base so
 -- that every later transaction here sorts above every existing message, archived and removed ones
 -- too, and above every position that a reader may have reached in the old cluster. That position is
 -- not in the dump, but the old cluster cannot have used 2^40 transaction ids since its newest
@@ -12,8 +12,8 @@ declare
 begin
   -- Blocks appenders.
   lock table {schema}.messages in share row exclusive mode;
-  if not ({schema}.is_foreign() or {schema}.is_other_timeline()) then
-    return 'nothing: the log belongs to this cluster';
+  if not ({schema}.is_foreign() or {schema}.moved_from() is not null or {schema}.is_unplaced()) then
+    return 'nothing: the log belongs to this database';
   end if;
   select greatest(max(transaction_id), ({schema}.history_end()).transaction_id) into newest
   from {schema}.messages;
@@ -23,9 +23,7 @@ begin
     'language sql immutable parallel safe return %s::bigint',
     base
   );
-  update {schema}.log
-  set system_identifier = control.system_identifier, timeline = {schema}.current_timeline()
-  from pg_control_system() as control;
+  perform {schema}.set_place();
   kept := {schema}.note_lost(row(base, 0)::{schema}.position);
   return format(
     'transaction ids of this cluster now count from %s; if messages after %s:%s were seen anywhere, they are lost',
