@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from examples.fastapi.models import URL, Order, SessionLocal, Spending
+from examples.fastapi.models import Order, SessionLocal, Spending, engine
 from milepost import Job, Message, Milepost, RecordedMessage, TakenJob
 
-mp = Milepost(URL or None)
+mp = Milepost(engine=engine)
 
 
 def placed(order: Order) -> tuple[Message, Job]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 
-from psycopg import AsyncConnection
+from sqlalchemy import make_url
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-URL = os.environ.get("MILEPOST_URL", "")  # without it, libpq's own variables say where
+# Without it, libpq's own variables say where.
+URL = make_url(os.environ.get("MILEPOST_URL") or "postgresql://")
 
 
 class Base(DeclarativeBase):
@@ -31,11 +32,7 @@ class Spending(Base):
     total: Mapped[int]
 
 
-# The creator takes any URL that psycopg takes. create_async_engine("postgresql+psycopg://...") does
-# as well, with a URL of SQLAlchemy's kind.
-engine = create_async_engine(
-    "postgresql+psycopg://", async_creator=lambda: AsyncConnection.connect(URL)
-)
+engine = create_async_engine(URL.set(drivername="postgresql+psycopg"))
 SessionLocal = async_sessionmaker(engine, expire_on_commit=False)
 
 

@@ -111,6 +111,7 @@ class Milepost:
         self._runtime = Runtime(source, self.schema, max_connections, timing or Timing())
         # Where its data are, if nobody named a database.
         self.embedded_directory = directory.resolve() if named is None else None
+        self._engine = engine
         self._pool = engine if engine is not None and engines.lends(engine) else None
         self._is_checked = False
         self._subscriptions = log.Subscriptions(self.schema, max_payload_bytes)

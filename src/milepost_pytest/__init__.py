@@ -7,7 +7,7 @@ the fixtures that need it. It is not in the package `milepost`, which would be i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING
@@ -16,23 +16,29 @@ import pytest
 
 if TYPE_CHECKING:
     from milepost import Milepost
+    from milepost.drivers import AnyEngine
     from milepost.sql import LogOrder
     from milepost.testing import Given, MilepostUnderTest
     from milepost.testing.databases import Databases
 
 APP = "milepost_app"
-# What an application is bound to that is imported by a test and not yet bound to its database.
-UNBOUND = "postgresql://this-test-does-not-use-the-fixture-mp.invalid/milepost_test_unbound"
+# What an application is bound to that is imported by a test and not yet bound to its database, and
+# an engine that nobody has bound. The error of a connection shows this name.
+UNBOUND = (
+    "postgresql://use-the-fixture-mp.and-list-engines-of-your-own-in-milepost-engines.invalid"
+    "/milepost_test_unbound"
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini(APP, "the Milepost object of the application, as in shop.app:mp", default="")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Before anything imports the application: `Milepost()` must not start an embedded server, nor
-    find the database of a developer."""
-    if config.getini(APP):
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Before a conftest.py imports the application: `Milepost()` must not start an embedded server,
+    nor find the database of a developer."""
+    if early_config.getini(APP):
         os.environ["MILEPOST_URL"] = UNBOUND
 
 
@@ -115,12 +121,21 @@ def milepost_app(pytestconfig: pytest.Config, milepost_url: str) -> Milepost:
 
 
 @pytest.fixture
-def mp(milepost_app: Milepost, milepost_url: str) -> Iterator[MilepostUnderTest]:
+def milepost_engines() -> Sequence[AnyEngine]:
+    """Engines of SQLAlchemy that the application uses, beside that of `Milepost(engine=...)`.
+    Override it: `mp` binds them to the test's database too."""
+    return ()
+
+
+@pytest.fixture
+def mp(
+    milepost_app: Milepost, milepost_url: str, milepost_engines: Sequence[AnyEngine]
+) -> Iterator[MilepostUnderTest]:
     """The application, on a database of this test alone, with `drain`, `messages`, `jobs`, `clock`,
     `effects_of` and `given`."""
     from milepost.testing import MilepostUnderTest
 
-    with MilepostUnderTest.of(milepost_app, milepost_url) as bound:
+    with MilepostUnderTest.of(milepost_app, milepost_url, milepost_engines) as bound:
         yield bound
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import quote, urlencode
 from uuid import uuid4
 
 import psycopg
@@ -46,7 +47,7 @@ class Databases:
     _conn: psycopg.Connection | None = field(default=None, init=False, repr=False)
 
     def url(self, database: str) -> str:
-        return make_conninfo(self.base_url, dbname=database)
+        return as_url(make_conninfo(self.base_url, dbname=database))
 
     def create_database(self, prefix: str, template: str = "template0") -> str:
         """An empty one, or a copy. Its name."""
@@ -118,6 +119,23 @@ def _is_done(conn: psycopg.Connection, statement: bytes) -> bool:
     except ObjectInUse:
         return False
     return True
+
+
+def as_url(conninfo: str) -> str:
+    """A URL that SQLAlchemy, Alembic, asyncpg and libpq read. It holds no per cent sign unless a
+    name or a password needs one: the configuration of Alembic would replace it."""
+    given = {name: str(value) for name, value in conninfo_to_dict(conninfo).items()}
+    user, password = given.pop("user", ""), given.pop("password", "")
+    name = quote(given.pop("dbname", ""), safe="")
+    login = f"{quote(user, safe='')}{password and ':' + quote(password, safe='')}"
+    host = given.get("host", "")
+    if not host or "/" in host or "," in host or ":" in host:  # sockets, several hosts, IPv6
+        at = ""
+    else:
+        port = given.pop("port", "")
+        at = given.pop("host") + (port and f":{port}")
+    query = urlencode(given, safe="/,:", quote_via=quote)
+    return f"postgresql://{login}{login and '@'}{at}/{name}{query and '?' + query}"
 
 
 def name_of_test_database(url: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from milepost import db
@@ -18,6 +18,7 @@ from milepost.testing.snapshot import Snapshot, take_snapshot
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from milepost.drivers import AnyEngine
     from milepost.records import Job, Message, RecordedMessage
 
 MOST_JOBS = 100_000
@@ -29,11 +30,18 @@ class MilepostUnderTest(Milepost):
 
     @classmethod
     @contextmanager
-    def of(cls, app: Milepost, url: str) -> Iterator[Self]:
-        """The application on another database, until the end of the block."""
+    def of(cls, app: Milepost, url: str, engines: Sequence[AnyEngine] = ()) -> Iterator[Self]:
+        """The application on another database, until the end of the block, with its engines: the
+        one that it was made with, and those that are given."""
         made = cls.__new__(cls)
         made.__dict__ = app.__dict__
-        with app._on_database(url):
+        own = [] if app._engine is None else [app._engine]
+        with ExitStack() as stack:
+            for engine in {id(each): each for each in (*own, *engines)}.values():
+                from milepost.testing.engines import engine_on  # an extra
+
+                stack.enter_context(engine_on(engine, url))
+            stack.enter_context(app._on_database(url))
             yield made
 
     @property

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import httpx
 
 from milepost import Milepost
 from tests.integration.examples.running import Place
+from tests.server import TestServer
 from tests.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_orders_are_placed_confirmed_and_added_up(place: Place) -> None:
@@ -50,3 +57,18 @@ def types(place: Place) -> list[str]:
 def jobs(place: Place) -> int:
     with Milepost(place.url).connect() as conn:
         return len(conn.execute("select from milepost.jobs").fetchall())
+
+
+def test_its_own_tests_pass(server: TestServer) -> None:
+    """As the README says, on this run's server, each on a database of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "-W", "default",
+         "-o", "milepost_app=examples.fastapi.app:mp", "examples/fastapi"],
+        env=os.environ | {"MILEPOST_TEST_URL": server.base_url, "MILEPOST_URL": "unused"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )  # fmt: skip
+    assert "2 passed" in done.stdout, done.stdout + done.stderr

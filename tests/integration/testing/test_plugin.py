@@ -195,6 +195,107 @@ def test_an_application_from_a_factory_and_async_tests(project: Project) -> None
     assert found.counts == {"passed": 2}, found.output
 
 
+ENGINES = """
+    import os
+
+    from milepost import Job, Message, Milepost
+    from sqlalchemy import create_engine, event, make_url, text
+    from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
+
+    URL = make_url(os.environ.get("MILEPOST_URL", "postgresql://nowhere.invalid/shop"))
+    engine = create_async_engine(URL.set(drivername="postgresql+asyncpg"))
+    AsyncSessionLocal = async_sessionmaker(engine)
+    reports = create_engine(URL.set(drivername="postgresql+psycopg"))
+    mp = Milepost(engine=engine, session=AsyncSessionLocal)
+    opened = []
+
+
+    @event.listens_for(reports, "connect")
+    def note(connection, record):
+        opened.append(connection)
+
+
+    @mp.processor("billing")
+    async def bill(messages, session):
+        await session.execute(text("insert into bills values (1)"))
+
+
+    async def place_order():
+        async with AsyncSessionLocal.begin() as session:
+            await mp.append(session, Message("OrderPlaced", {}))
+            await mp.put(session, Job("mails"))
+
+
+    def report():
+        with reports.begin() as connection:
+            return connection.scalar(text("select count(*) from bills"))
+"""
+OVERRIDES = """
+    import pytest
+    import shop
+
+
+    @pytest.fixture
+    def milepost_engines():
+        return [shop.reports, shop.engine]  # that of Milepost(engine=...) may be there
+
+
+    @pytest.fixture
+    def anyio_backend():
+        return "asyncio"
+
+
+    @pytest.fixture(scope="session")
+    def milepost_template(milepost_template_url):
+        from alembic.config import Config
+        from sqlalchemy import create_engine, text
+
+        config = Config()
+        url = milepost_template_url.replace("postgresql:", "postgresql+psycopg:")
+        config.set_main_option("sqlalchemy.url", url)
+        engine = create_engine(config.get_main_option("sqlalchemy.url"))
+        with engine.begin() as connection:
+            connection.execute(text("create table bills (total int)"))
+        engine.dispose()
+"""
+
+
+def test_an_application_with_engines_of_its_own(project: Project) -> None:
+    """Twice: each test has an event loop of its own, and a database of its own."""
+    project.write(
+        shop=ENGINES,
+        conftest=OVERRIDES,
+        test_shop="""
+            import asyncio
+
+            import asyncpg
+            import pytest
+            import shop
+            from sqlalchemy.exc import OperationalError
+
+            @pytest.mark.anyio
+            @pytest.mark.parametrize("number", [1, 2])
+            async def test_all_use_one_database(mp, milepost_url, number):
+                await shop.place_order()
+                await asyncio.to_thread(mp.drain, "billing")
+                assert shop.report() == 1 and len(shop.opened) == number
+                assert len(await asyncio.to_thread(mp.messages)) == 1
+                assert len(await asyncio.to_thread(mp.jobs)) == 1
+                plain = await asyncpg.connect(milepost_url)
+                assert await plain.fetchval("select count(*) from bills") == 1
+                await plain.close()
+                assert shop.engine.url.database in milepost_url
+
+            def test_the_engines_are_as_before():
+                with pytest.raises(OperationalError, match="list-engines-of-your-own-in-milepost"):
+                    shop.report()
+        """,
+    )
+    project.configure("milepost_app = shop:mp\nfilterwarnings = error")
+    found = project.run()
+    assert found.counts == {"passed": 3}, found.output
+
+
 def test_mistakes_are_said(project: Project) -> None:
     """Each of these tests fails, and says why."""
     project.write(
@@ -238,7 +339,7 @@ def test_mistakes_are_said(project: Project) -> None:
     found = project.run("--tb=short")
     assert found.counts == {"failed": 8}, found.output
     for words in (
-        "this-test-does-not-use-the-fixture-mp",
+        "use-the-fixture-mp.and-list-engines-of-your-own-in-milepost-engines",
         r'  missing     {"total": 1}',
         r'  unexpected  {"total": 42}',
         "The jobs put are not as expected:",
