@@ -15,11 +15,18 @@ from milepost.runtime.connections import (
 from milepost.runtime.duty import Duty
 from milepost.runtime.event_loop import EventLoop
 from milepost.runtime.group import RESTART, Group, Member, stopping_on_signals
-from milepost.runtime.lost_server import Backoff, Patience, ServerLost, is_server_lost, is_transient
+from milepost.runtime.lost_server import (
+    Backoff,
+    Patience,
+    ServerLost,
+    is_server_away,
+    is_server_lost,
+    is_transient,
+)
 from milepost.runtime.pulse import Pulses
 from milepost.runtime.runtime import Runtime, Timing
 from milepost.runtime.session import Session, SessionOver, Stopping, Until
-from milepost.runtime.status import State, Status
+from milepost.runtime.status import Repeats, State, Status
 from milepost.runtime.stop import Stop, waking
 from milepost.runtime.supervise import Supervisor
 from milepost.runtime.waiting import holds_within
@@ -41,6 +48,7 @@ __all__ = [
     "OnNotice",
     "Patience",
     "Pulses",
+    "Repeats",
     "Runtime",
     "ServerLost",
     "Session",
@@ -54,6 +62,7 @@ __all__ = [
     "Until",
     "Watch",
     "holds_within",
+    "is_server_away",
     "is_server_lost",
     "is_transient",
     "stopping_on_signals",
