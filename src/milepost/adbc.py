@@ -7,7 +7,7 @@ start of each process. Nothing imports this module unless it is needed: the driv
 from __future__ import annotations
 
 import re
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +21,14 @@ from psycopg.sql import Literal
 from milepost import sql
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Generator, Iterator, Mapping
 
 Error = adbc.Error  # what a lost or refusing server raises here
 
 _BATCH_BYTES = str(4 * 1024 * 1024)
 _APPEND = {StatementOptions.INGEST_MODE.value: "adbc.ingest.mode.append"}
+# The driver's errors end with the whole query.
+_QUERY = re.compile(r"\s*Query was: .*?(?=\. SQLSTATE: \w+$|$)", re.DOTALL)
 _PARAMETER = re.compile(rb"%\((\w+)\)s")
 
 
@@ -51,7 +53,7 @@ class Connection:
         self.session.set_autocommit(True)
 
     def _stream(self, statement: str) -> Generator[pa.RecordBatch, None, None]:
-        with closing(adbc.AdbcStatement(self.session)) as prepared:
+        with _shortened(), closing(adbc.AdbcStatement(self.session)) as prepared:
             prepared.set_options(**{PostgresOptions.BATCH_SIZE_HINT_BYTES.value: _BATCH_BYTES})
             prepared.set_sql_query(statement)
             handle, _ = prepared.execute_query()
@@ -65,7 +67,7 @@ class Connection:
 
     def copy(self, schema: str, table: str, rows: pa.Table) -> None:
         """Copy all rows into the table, in one transaction."""
-        with closing(adbc.AdbcStatement(self.session)) as prepared:
+        with _shortened(), closing(adbc.AdbcStatement(self.session)) as prepared:
             where = {
                 StatementOptions.INGEST_TARGET_TABLE.value: table,
                 StatementOptions.INGEST_TARGET_DB_SCHEMA.value: schema,
@@ -77,6 +79,16 @@ class Connection:
     def close(self) -> None:
         self.session.close()
         self.database.close()
+
+
+@contextmanager
+def _shortened() -> Iterator[None]:
+    """Errors without the query, which is ours: tens of lines in a log."""
+    try:
+        yield
+    except adbc.Error as error:
+        error.args = (_QUERY.sub("", str(error)), *error.args[1:])
+        raise
 
 
 def connect(conninfo: str, *, is_pooled: bool = False) -> Connection:

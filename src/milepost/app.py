@@ -547,7 +547,12 @@ class Milepost:
             nullcontext() if health is None else self._probed(group, members, health, probe_limits)
         )
         with stopping_on_signals(group.stop), probed:
-            self._runtime.check(members, group.stop, self._runtime.part(PolicyWatch).look)
+            self._runtime.check(
+                members,
+                group.stop,
+                self._runtime.part(PolicyWatch).look,
+                is_patient=until == "stopped",
+            )
             on_start([member.name for member in members])
             group.run(until)
 
@@ -573,7 +578,7 @@ class Milepost:
         to archive now. `run` does so too, where the retention policy names an archive."""
         group = Group([self.archiver(size, spark)], stop_seconds, newest=self.horizon)
         with stopping_on_signals(group.stop):
-            self._runtime.check(group.members, group.stop)
+            self._runtime.check(group.members, group.stop, is_patient=until == "stopped")
             group.run(until)
 
     def compact_with_spark(

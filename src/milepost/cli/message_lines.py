@@ -78,12 +78,22 @@ def _fields(line: bytes) -> dict[str, Any]:
 def _parsed(line: bytes) -> Any:
     # Not orjson: it would silently turn an integer of more than 64 bits into a float.
     try:
-        return json.loads(line.decode())
+        return json.loads(line.decode(), object_pairs_hook=_object)
     except json.JSONDecodeError as exc:
         # Without the line number of the parser: it is always 1.
         raise InvalidMessage("the line", f"is not JSON: {exc.msg} at {exc.colno}.") from exc
     except (ValueError, RecursionError) as exc:
         raise InvalidMessage("the line", f"is not JSON: {exc}.") from exc
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Of two values of one name, a parser keeps the last."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise InvalidMessage("the line", f"has {name!r} twice in one object.")
+        found[name] = value
+    return found
 
 
 def _uuid(text: Any) -> UUID:

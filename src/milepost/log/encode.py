@@ -52,7 +52,9 @@ def encode(message: Message, max_payload_bytes: int, trace: Mapping[str, str] | 
     if not isinstance(message.id, UUID):
         raise InvalidMessage("id", f"must be a uuid.UUID, not {type(message.id).__name__}.")
     data = _json("data", message.data)
-    metadata = "{}" if not message.metadata else _metadata(message.metadata)
+    # Not whatever is false: [] is not a mapping.
+    is_empty = message.metadata is None or message.metadata == {}
+    metadata = "{}" if is_empty else _metadata(message.metadata)
     if len(data) + len(metadata) > max_payload_bytes // 4:
         _check_size(message, data, metadata, max_payload_bytes)
     if trace is not None and "traceparent" not in message.metadata:

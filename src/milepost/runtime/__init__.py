@@ -19,6 +19,7 @@ from milepost.runtime.lost_server import (
     Backoff,
     Patience,
     ServerLost,
+    is_server_away,
     is_server_lost,
     is_transient,
     naming_loss,
@@ -26,7 +27,7 @@ from milepost.runtime.lost_server import (
 from milepost.runtime.pulse import Pulses
 from milepost.runtime.runtime import Runtime, Timing
 from milepost.runtime.session import Session, SessionOver, Stopping, Until
-from milepost.runtime.status import State, Status
+from milepost.runtime.status import Repeats, State, Status
 from milepost.runtime.stop import Stop, waking
 from milepost.runtime.supervise import Supervisor
 from milepost.runtime.waiting import holds_within
@@ -48,6 +49,7 @@ __all__ = [
     "OnNotice",
     "Patience",
     "Pulses",
+    "Repeats",
     "Runtime",
     "ServerLost",
     "Session",
@@ -61,6 +63,7 @@ __all__ = [
     "Until",
     "Watch",
     "holds_within",
+    "is_server_away",
     "is_server_lost",
     "is_transient",
     "naming_loss",

@@ -1,8 +1,10 @@
 """The one definition of a lost server, and how long to wait before the next attempt.
 
 A wrong URL or password fails immediately: it will fail again. A server that was lost (it restarts,
-or the network was cut) is waited for. Before the first connection only a server that says that it
-is starting counts: a refused connection may just as well be a wrong port.
+or the network was cut) is waited for. Before the first connection of a session only a server that
+says that it is starting counts: a refused connection may just as well be a wrong port. A process
+that runs until it is stopped also waits for one that cannot be reached, and says so: it may have
+been started during a failover.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ _SOON_AND_OFTEN = Retry(first_seconds=0.05, longest_seconds=2.0)
 # stops. Any other refusal, such as of a password, will be repeated.
 _CONNECTING = ("connection failed", "failed to resolve", "connection timeout", "attempts failed")
 _STARTING = ("the database system is", "terminating connection")
+_UNKNOWN_HOST = ("translate host name", "resolve host")
 _FULL = ("too many clients", "connection slots are reserved")
 # The server ended the session, or the connection to it broke.
 _STARTING_STATES = ("57P01", "57P02", "57P03")
@@ -91,6 +94,12 @@ def is_server_starting(error: BaseException) -> bool:
     if error.sqlstate is not None:
         return error.sqlstate in _STARTING_STATES
     return any(words in str(error) for words in _STARTING)
+
+
+def is_server_away(error: BaseException) -> bool:
+    """Whether a first connection could not reach a server that may come. A name of a host that
+    nobody knows is a wrong URL."""
+    return is_server_lost(error) and not any(words in str(error) for words in _UNKNOWN_HOST)
 
 
 def is_transient(error: BaseException) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from milepost import db
 from milepost.runtime.connections import DEFAULT_MAX_CONNECTIONS, Connections
-from milepost.runtime.lost_server import Backoff, is_server_starting
+from milepost.runtime.lost_server import Backoff, is_server_away, is_server_starting
+from milepost.runtime.status import Repeats
 from milepost.runtime.watcher import Chore, OnCancel, Watch, Watcher
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from milepost.runtime.group import Member
 
 WATCHER = 1
+log = logging.getLogger("milepost.runtime")
 T = TypeVar("T")
 
 
@@ -27,7 +30,7 @@ class Timing:
 
     orders_seconds: float = 2.0  # between two looks for what operators want
     report_seconds: float = 5.0  # between two reports of an instance or a worker
-    advance_seconds: float = 1.0  # between two stores of a checkpoint that only passes the filter
+    advance_seconds: float = 5.0  # between two stores of a checkpoint that only passes the filter
     beat_seconds: float = 1.0  # between two extensions of claims, if claims are not shorter
     retry_seconds: float = 1.0  # that retries may keep new messages waiting
     standstill_seconds: float = 1.0  # after which busy handlers give back jobs taken ahead
@@ -67,12 +70,15 @@ class Runtime:
         members: Sequence[Member],
         stop: Event,
         look: Callable[[Connection], None] = lambda _conn: None,
+        *,
+        is_patient: bool = False,
     ) -> None:
-        """Waits for a server that is starting. Raises what would keep all members from running.
-        `look` uses the same connection."""
+        """Waits for a server that is starting; if it is patient, also for one that cannot be
+        reached, as during a failover. Raises what would keep all members from running. `look`
+        uses the same connection."""
         self.reserve(members)
         activity = members[0].activity if members else None
-        backoff = Backoff()
+        backoff, repeats = Backoff(), Repeats()
         while not stop.is_set():
             try:
                 with db.connect(self.url) as conn, db.acting(conn, activity):
@@ -81,7 +87,11 @@ class Runtime:
                     return
             except Exception as error:
                 if not is_server_starting(error):
-                    raise
+                    if not (is_patient and is_server_away(error)):
+                        raise
+                    text = " ".join(str(error).split())
+                    if (more := repeats.note(text)) is not None:
+                        log.warning("the server cannot be reached, tries again: %s%s", text, more)
                 stop.wait(backoff.next_seconds())
 
     def reserve(self, members: Sequence[Member]) -> None:

@@ -10,6 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 if TYPE_CHECKING:
@@ -29,6 +30,37 @@ State: TypeAlias = Literal[
 ]
 
 
+FIRST_REPEATS = 5
+REPEAT_SECONDS = 10.0
+MOST_TEXTS = 100
+
+
+@dataclass(slots=True)
+class Repeats:
+    """Failures that say the same, as hundreds of jobs do that lack one table: the first few are
+    logged, and then one in REPEAT_SECONDS with the number of the others."""
+
+    clock: Callable[[], float] = time.monotonic
+    # Since when it is counted, how often it was logged since, and how often not.
+    _seen: dict[str, tuple[float, int, int]] = field(default_factory=dict, init=False)
+    _lock: Lock = field(default_factory=Lock, init=False)
+
+    def note(self, text: str) -> str | None:
+        """What to add to the line in the log; None: it is only counted."""
+        with self._lock:
+            now = self.clock()
+            since, logged, more = self._seen.pop(text, (now, 0, 0))
+            if now - since >= REPEAT_SECONDS:
+                since, logged = now, FIRST_REPEATS - 1 if more else 0
+            is_logged = logged < FIRST_REPEATS
+            while len(self._seen) >= MOST_TEXTS:
+                self._seen.pop(next(iter(self._seen)))
+            self._seen[text] = (since, logged + 1, 0) if is_logged else (since, logged, more + 1)
+        if not is_logged:
+            return None
+        return f" ({more} more of the same since the last line)" if more else ""
+
+
 @dataclass(slots=True)
 class Status(ABC):
     """Keeps the instance's row true, with no more statements than needed."""
@@ -43,6 +75,7 @@ class Status(ABC):
     progress: int = field(default=0, init=False)  # batches that were committed
     is_active: bool = field(default=False, init=False)  # the row is this instance's
     reported_at: float = field(default=0.0, init=False)
+    _repeats: Repeats = field(default_factory=Repeats, init=False)
 
     @property
     @abstractmethod
@@ -61,9 +94,11 @@ class Status(ABC):
         if state == self.state and error is None:
             return
         self.state = state
-        level = logging.INFO if error is None else logging.WARNING
-        suffix = "" if error is None else f" error={error!r}"
-        self.log.log(level, "%s state=%s owner=%s%s", self, state, self.owner, suffix)
+        if error is None:
+            self.log.info("%s state=%s owner=%s", self, state, self.owner)
+        elif (more := self._repeats.note(f"{state} {error}")) is not None:
+            text = "%s state=%s owner=%s error=%r%s"
+            self.log.warning(text, self, state, self.owner, error, more)
         if conn is not None and not conn.closed:
             self.write(conn, error)
 

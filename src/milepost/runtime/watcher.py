@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from milepost.runtime.connections import Connections
 
 LONGEST_WAIT_SECONDS = 1.0
+# Between two looks for the horizon that notifications ask for, after one that found it moved, and
+# after one that did not: anybody who may connect can notify, as often as he likes.
+LOOK_AGAIN_SECONDS = 0.002
+LOOK_IN_VAIN_SECONDS = 0.01
 CANCEL = "cancel "  # what a notification of cancel.sql begins with
 OnCancel: TypeAlias = "Callable[[Sequence[int]], None]"
 
@@ -94,6 +98,7 @@ class Watcher:
     _bell: Bell = field(default_factory=Bell, init=False)
     _pace: Pace = field(default_factory=Pace, init=False)
     _look_at: float = field(default=0.0, init=False)
+    _next_look: float = field(default=0.0, init=False)  # not sooner, whatever is notified
     _is_listening: bool = field(default=False, init=False)
 
     def start(self, *, listens: bool = True) -> None:
@@ -170,6 +175,8 @@ class Watcher:
             is_full=False, is_fruitful=has_moved, is_held=found.is_held
         )
         self.horizon = found
+        pause = LOOK_AGAIN_SECONDS if has_moved else LOOK_IN_VAIN_SECONDS
+        self._next_look = time.monotonic() + pause
         with self._lock:
             watches = list(self._watches)
             poll = min((watch.poll_seconds for watch in watches), default=LONGEST_WAIT_SECONDS)
@@ -186,17 +193,22 @@ class Watcher:
         # Asked of libpq: conn.notifies() takes longer than waking somebody.
         self._conn.pgconn.consume_input()
         while (notice := self._conn.pgconn.notifies()) is not None:
-            self._notified(notice.relname.decode(), notice.extra.decode())
+            extra = notice.extra.decode(errors="replace")
+            self._notified(notice.relname.decode(errors="replace"), extra)
 
     def _notified(self, channel: str, payload: str) -> None:
         if channel == self.schema:
-            self._look_at = 0.0
+            self._look_at = min(self._look_at, self._next_look)
             return
+        is_cancel = payload.startswith(CANCEL)
+        ids = _ids(payload.removeprefix(CANCEL)) if is_cancel else []
+        if ids is None:
+            return  # not ours
         with self._lock:
             watches = list(self._watches)
         for watch in watches:
-            if payload.startswith(CANCEL):
-                watch.cancelled([int(word) for word in payload.split()[1:]])
+            if is_cancel:
+                watch.cancelled(ids)
             elif watch.on_job is not None:
                 watch.on_job()
 
@@ -212,6 +224,13 @@ class Watcher:
             self._failure = error
             watches = list(self._watches)
         _wake(watches)
+
+
+def _ids(text: str) -> list[int] | None:
+    try:
+        return [int(word) for word in text.split()]
+    except ValueError:
+        return None
 
 
 def _wake(watches: Iterable[Watch]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import psycopg
 import pytest
@@ -71,4 +72,42 @@ def test_a_wrong_password_is_not_waited_for(url: str) -> None:
     mp = Milepost(f"{url} user=nobody_knows")
     mp.processor("first")(lambda *_: None)
     with pytest.raises(psycopg.OperationalError, match="nobody_knows"):
+        mp.run()
+
+
+@pytest.mark.parametrize("until", ["stopped", "caught_up"])
+def test_a_run_that_starts_during_a_failover_waits(
+    until: Literal["stopped", "caught_up"], caplog: pytest.LogCaptureFixture
+) -> None:
+    """As one does that was connected before. One that ends by itself does not."""
+    with postgres() as server:
+        url = server.start()
+        server.stop()
+        mp = Milepost(url)
+        mp.processor("first")(lambda *_: None)
+        raised: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                mp.run(until=until)
+            except BaseException as error:  # noqa: BLE001 - looked at by the test
+                raised.append(error)
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        if until == "caught_up":
+            thread.join(60)
+            assert [type(error) for error in raised] == [psycopg.OperationalError]
+            return
+        wait_until(lambda: "the server cannot be reached, tries again" in caplog.text)
+        assert not raised
+        server.start()
+        thread.join(60)
+        assert [type(error) for error in raised] == [NotMigrated]
+
+
+def test_a_host_that_nobody_knows_is_not_waited_for() -> None:
+    mp = Milepost("postgresql://x@no-such-host.invalid/x")
+    mp.processor("first")(lambda *_: None)
+    with pytest.raises(psycopg.OperationalError, match="no-such-host"):
         mp.run()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from milepost.cli.commands.run import load
-from milepost.errors import NoSparkSession
+from milepost.errors import AppNotFound, NoSparkSession
 
 _BY_NAME = """\
 from pyspark.sql import functions as f
@@ -46,6 +46,14 @@ def test_a_module_that_needs_a_session_is_told_how_to_write_it(module: Path, lin
     assert said.startswith(f"{NoSparkSession.__module__}.{NoSparkSession.__name__}: ")
     assert f"needing.py, line 6, in <module>: {line}" in said
     assert "@pandas_udf(DoubleType())" in said
+
+
+@pytest.mark.parametrize(
+    "name", ["../../etc/passwd:x", "a/b:mp", ".app:mp", ":mp", "app:", "a b:c"]
+)
+def test_what_names_no_module_is_refused(name: str) -> None:
+    with pytest.raises(AppNotFound, match="is not of the form MODULE:NAME"):
+        load(name)
 
 
 def test_another_error_of_a_module_stays_as_it_is(module: Path) -> None:

@@ -69,6 +69,8 @@ def test_integers_of_more_than_64_bits_are_not_rounded() -> None:
         (b'{"typ": "T", "data": 1}', "unknown field 'typ'"),
         (b'{"type": "T", "data": 1, "id": "x"}', "id is 'x', which is not a UUID"),
         (b'{"type": "T", "data": 1, "id": 7}', "id is 7, which is not a UUID"),
+        (b'{"type": "T", "data": 1, "data": 2}', "has 'data' twice"),
+        (b'{"type": "T", "data": [{"a": 1, "a": 1}]}', "has 'a' twice"),
     ],
 )
 def test_a_bad_line_is_refused_with_a_reason(line: bytes, complaint: str) -> None:

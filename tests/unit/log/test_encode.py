@@ -68,6 +68,12 @@ def test_metadata_may_be_any_mapping() -> None:
     assert encoded(Message("T", {})).metadata == "{}"
 
 
+@pytest.mark.parametrize("metadata", [[], "", 0, False, [1]])
+def test_metadata_that_is_no_mapping_is_refused(metadata: Any) -> None:
+    with pytest.raises(InvalidMessage, match="metadata must be a mapping"):
+        encoded(Message("T", {}, metadata=metadata))
+
+
 def test_times_and_ids_become_text() -> None:
     data = {"at": datetime(2024, 5, 1, tzinfo=UTC), "id": OWN_ID}
     assert json.loads(encoded(Message("T", data)).data) == {

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
+import psycopg
 import typer
 
 from milepost.app import Milepost
@@ -29,6 +30,7 @@ from milepost.pipeline.spark.failures import needs_session
 from milepost.pipeline.spark.settings import project_table, spark_settings
 from milepost.pipeline.spark.tracebacks import users_place
 from milepost.queue import Scheduler
+from milepost.runtime import is_server_away
 
 LIMITS = ProbeLimits()
 
@@ -118,8 +120,7 @@ def command(
                 *(["--master", master] if master else []),
                 *(word for conf in spark_conf or () for word in ("--spark-conf", conf)),
             ]
-            with mp.connect():
-                pass  # what none of them could do is said once
+            refuse_unreachable(mp, is_patient=until == "stopped")
             commands = child_commands(application, mp, only, processes, shared)
             children = Processes(
                 commands, stop_seconds, is_restarted=until == "stopped", is_fail_fast=fail_fast
@@ -158,6 +159,16 @@ def child_commands(
     return [first, *[rest] * (processes - 1)]
 
 
+def refuse_unreachable(mp: Milepost, *, is_patient: bool) -> None:
+    """What none of the processes could do is said once. They wait for a server that is away."""
+    try:
+        with mp.connect():
+            pass
+    except psycopg.Error as error:
+        if not (is_patient and is_server_away(error)):
+            raise
+
+
 def refuse_probes_of_several(health: str | None) -> None:
     """One of them would answer for all, and the others could not have its port."""
     if health is not None:
@@ -188,7 +199,7 @@ def set_up_django(environ: Mapping[str, str]) -> None:
 def load(application: str, tell: Callable[[str], None] = say) -> Milepost:
     """The Milepost instance `module:name`; the current directory is importable."""
     module_name, _, name = application.partition(":")
-    if not module_name or not name:
+    if not name or not all(part.isidentifier() for part in module_name.split(".")):
         raise AppNotFound(f"{application!r} is not of the form MODULE:NAME, such as app:mp.")
     directory = str(Path.cwd())
     if directory not in sys.path:

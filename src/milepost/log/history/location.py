@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
-from milepost.errors import ArchiveNotInstalled, InvalidArchive
+from milepost.errors import ArchiveFileBroken, ArchiveNotInstalled, InvalidArchive
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -61,7 +61,11 @@ class Location:
         return _opened(self.address)[0]
 
     def path(self, name: str) -> str:
-        """Of a file, as the file system wants it."""
+        """Of a file, as the file system wants it. The manifest names it: a name that leads
+        elsewhere is refused."""
+        if "/" in name or name == "..":
+            problem = "its name in the manifest leads out of the folder"
+            raise ArchiveFileBroken(self.file_address(name), problem)
         return f"{_opened(self.address)[1].rstrip('/')}/{name}"
 
 

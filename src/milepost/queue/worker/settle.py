@@ -22,6 +22,7 @@ from milepost.runtime import Bell, Duty, Stopping
 if TYPE_CHECKING:
     from milepost.queue.worker.shared import Shared
     from milepost.records import TakenJob
+    from milepost.runtime import Repeats
 
 LARGEST_BATCH = 1000
 # If more attempts will end soon, a batch waits for so long to become larger.
@@ -118,7 +119,7 @@ class Settler:
         settled = self.lease.run(lambda conn: list(verbs.settle(conn, batch, self._schema)))
         for ending, verdict in settled:
             if ending.kind is Kind.FAIL and verdict is Verdict.DONE:
-                log_failure(ending)
+                log_failure(ending, self._shared.repeats)
         self._forget((ending.job, verdict) for ending, verdict in settled)
 
     def _forget(self, settled: Iterable[tuple[TakenJob, Verdict]]) -> None:
@@ -140,19 +141,22 @@ class Settler:
         self._shared.bell.ring()
 
 
-def log_failure(ending: Ending) -> None:
+def log_failure(ending: Ending, repeats: Repeats) -> None:
     """One line, without the job's content. Of the error its first line."""
     job = ending.job
     lines = (ending.error or "").strip().splitlines()
     error = lines[0] if lines else "no error was given"
     delay = 0.0 if ending.delay is None else ending.delay.total_seconds()
+    if (more := repeats.note(f"{job.channel} {ending.is_dead} {error}")) is None:
+        return
     log.log(
         logging.ERROR if ending.is_dead else logging.WARNING,
-        "job=%s channel=%s attempt=%s failures=%s %s: %s",
+        "job=%s channel=%s attempt=%s failures=%s %s: %s%s",
         job.id,
         job.channel,
         job.attempt,
         job.failures + 1,
         "dead" if ending.is_dead else f"retry_seconds={delay:.3f} failed",
         error,
+        more,
     )

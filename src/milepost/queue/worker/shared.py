@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from milepost.queue.worker.buffer import Buffer
 from milepost.queue.worker.rates import Rates
-from milepost.runtime import Bell
+from milepost.runtime import Bell, Repeats
 
 if TYPE_CHECKING:
     from milepost.handlers import Handler
@@ -31,6 +31,7 @@ class Shared:
     over: Event = field(default_factory=Event)
     bell: Bell = field(default_factory=Bell)
     buffer: Buffer = field(default_factory=Buffer)
+    repeats: Repeats = field(default_factory=Repeats)
     rates: Rates = field(init=False)
     failure: BaseException | None = None
     # How many handlers there are. Not computed at every look: it is found in their signatures.

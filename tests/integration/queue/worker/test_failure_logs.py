@@ -9,6 +9,7 @@ import pytest
 from milepost import Job, Milepost, Retry, TakenJob
 from milepost.db import Connection
 from milepost.queue import Taker
+from milepost.runtime.status import FIRST_REPEATS
 from tests.integration.queue.worker.working import is_empty, statuses, working
 from tests.waiting import wait_until
 
@@ -48,6 +49,22 @@ def test_each_failure_is_a_warning_and_the_last_one_an_error(
         f"job={id_} channel=emails attempt=3 failures=3 dead: ValueError: no such address"
     )
     assert "s3cr3t" not in caplog.text
+
+
+def test_many_that_fail_alike_are_a_few_lines(
+    mp: Milepost, conn: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    def insert(job: TakenJob, tx: Connection) -> None:
+        tx.execute("insert into nowhere values (1)")
+
+    worker = mp.worker("emails", retry=SOON)(insert)
+    mp.put(conn, *(Job("emails", n, max_attempts=3) for n in range(60)))
+    with working(worker):
+        wait_until(lambda: {status for status, *_ in statuses(conn)} == {"dead"})
+    levels = [level for level, text in told(caplog) if 'relation "nowhere" does not exist' in text]
+    # A few in each ten seconds, which a busy machine may need several of: there are 180 failures.
+    assert 0 < levels.count(logging.WARNING) <= 3 * FIRST_REPEATS
+    assert 0 < levels.count(logging.ERROR) <= 3 * FIRST_REPEATS
 
 
 def test_what_ends_well_or_is_deferred_says_nothing(

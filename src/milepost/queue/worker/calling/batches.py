@@ -120,7 +120,7 @@ class Batching(HandlerPool):
         else:
             for ending in settled:
                 if ending.kind is Kind.FAIL:
-                    log_failure(ending)
+                    log_failure(ending, self._shared.repeats)
                 self._settler.settled(ending.job)
 
 
