@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from milepost.errors import InvalidJob, InvalidResult, JobTransactionEnded, describe, message_of
 from milepost.handlers import storable
-from milepost.queue.encode import encode_value
+from milepost.queue.encode import LONGEST_DELAY, encode_value
 from milepost.retry import Retry
 
 if TYPE_CHECKING:
@@ -114,6 +114,9 @@ def unacceptable(ending: Ending, error: Exception) -> Ending:
 def _ending_of_wish(job: TakenJob, wish: Defer | Cancel) -> Ending:
     if isinstance(wish, Cancel):
         return Ending(job, Kind.CANCEL, error=storable(message_of(wish)) or None)
+    if isinstance(wish.until, timedelta) and wish.until > LONGEST_DELAY:
+        reason = f"is {wish.until} from now: expected up to {LONGEST_DELAY.days:,} days."
+        raise InvalidResult(job.id, "until", reason)
     state = None if wish.state is None else _encoded(job, "state", wish.state)
     return Ending(job, Kind.DEFER, until=wish.until, state=state)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from milepost.errors import InvalidResult
 from milepost.queue.outcome import Ending, Kind, ending_of_return
 
 if TYPE_CHECKING:
@@ -46,7 +47,10 @@ def _ending(
 ) -> Ending:
     if isinstance(answer, Failure):
         return ending_of_error(job, answer.raised)
-    return ending_of_return(job, answer)
+    try:
+        return ending_of_return(job, answer)
+    except InvalidResult as error:
+        return ending_of_error(job, error)
 
 
 def _checked(jobs: Sequence[TakenJob], answer: object) -> Mapping[Any, Any]:

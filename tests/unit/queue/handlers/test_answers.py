@@ -45,6 +45,22 @@ def test_each_job_ends_as_was_answered_for_it() -> None:
     assert ended[2].error == "JobFailure: no address"
 
 
+def test_an_answer_that_cannot_be_stored_fails_its_job_alone() -> None:
+    jobs = [job(n, is_kept=True) for n in range(5)]
+    answer = {
+        jobs[0]: object(),
+        jobs[1]: Defer(state=object()),
+        jobs[2]: Defer(timedelta.max),
+        jobs[3]: Failure("no address"),
+        jobs[4]: {"sent": True},
+    }
+    ended = endings(jobs, answer)
+    assert [ending.kind for ending in ended] == [*[Kind.FAIL] * 4, Kind.COMPLETE]
+    assert [ending.is_final for ending in ended[:4]] == [True, True, True, False]
+    for number, field in enumerate(("result", "state", "until")):
+        assert f"Job {number} ran, and its {field} cannot be stored" in str(ended[number].error)
+
+
 @pytest.mark.parametrize("answer", [[], 1, "done", {1: None}])
 def test_any_other_answer_is_refused(answer: Any) -> None:
     with pytest.raises(TypeError, match=r"Failure\(error\)|jobs themselves"):
