@@ -381,6 +381,12 @@ class ReservedChannel(MilepostError):
     sqlstate = "MP030"
 
 
+class InvalidArgument(MilepostError):
+    """An argument of one of the queue's functions in SQL has no meaning; nothing was changed."""
+
+    sqlstate = "MP031"
+
+
 class UnknownPredecessor(MilepostError):
     """A job was put that waits for a job that never existed, or whose put has not committed:
     nothing was put."""

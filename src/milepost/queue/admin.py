@@ -161,6 +161,12 @@ def retry(conn: Connection, schema: str, ids: Sequence[int]) -> list[Verdict]:
     return [Verdict(row[0]) for row in db.fetch_all(conn, schema, "queue_retry", ids=list(ids))]
 
 
+def key_holders(conn: Connection, schema: str, ids: Sequence[int]) -> dict[int, tuple[int, str]]:
+    """Of dead jobs that cannot be retried: the job that has their unique key, and the key."""
+    rows = db.fetch_all(conn, schema, "queue_key_holders", ids=list(ids))
+    return {id_: (holder, key) for id_, holder, key in rows}
+
+
 def dead_ids(conn: Connection, schema: str, channel: str | None = None) -> list[int]:
     return [id_ for (id_,) in db.fetch_all(conn, schema, "queue_dead_ids", channel=channel)]
 

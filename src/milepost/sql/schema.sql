@@ -924,6 +924,11 @@ declare
   changed_tokens bigint[];
   followed bigint[];  -- ended, and others wait for them
 begin
+  perform "milepost".refuse_uneven(
+    'ids attempts errors tokens', coalesce(cardinality(cancel_running.ids), 0),
+    coalesce(cardinality(cancel_running.attempts), 0), cardinality(cancel_running.errors),
+    cardinality(cancel_running.tokens)
+  );
   with asked as materialized (
     select a.id, a.attempt, a.token, a.error
     from unnest(
@@ -1192,6 +1197,11 @@ declare
   finished_tokens bigint[];
   followed bigint[];
 begin
+  perform "milepost".refuse_uneven(
+    'ids attempts results tokens', coalesce(cardinality(complete.ids), 0),
+    coalesce(cardinality(complete.attempts), 0), cardinality(complete.results),
+    cardinality(complete.tokens)
+  );
   if not complete.none_is_kept then
     perform "milepost".lock_jobs(complete.ids);
   end if;
@@ -1436,6 +1446,11 @@ declare
   changed_tokens bigint[];
   followed bigint[];  -- ended, and others wait for them
 begin
+  perform "milepost".refuse_uneven(
+    'ids attempts delays run_ats states tokens', coalesce(cardinality(defer.ids), 0),
+    coalesce(cardinality(defer.attempts), 0), cardinality(defer.delays),
+    cardinality(defer.run_ats), cardinality(defer.states), cardinality(defer.tokens)
+  );
   with asked as materialized (
     select
       a.id, a.attempt, a.token, a.state,
@@ -1743,6 +1758,11 @@ declare
   changed_tokens bigint[];
   followed bigint[];  -- ended, and others wait for them
 begin
+  perform "milepost".refuse_uneven(
+    'ids attempts delays errors finals tokens', coalesce(cardinality(fail.ids), 0),
+    coalesce(cardinality(fail.attempts), 0), cardinality(fail.delays), cardinality(fail.errors),
+    cardinality(fail.finals), cardinality(fail.tokens)
+  );
   with asked as materialized (
     select
       a.id, a.attempt, a.token, a.error, coalesce(a.delay, interval '0') as delay,
@@ -2130,6 +2150,11 @@ declare
   followed bigint[];  -- ended, and others wait for them
   awaiting text[];
 begin
+  perform "milepost".refuse_uneven(
+    'ids attempts tokens delays', coalesce(cardinality(give_back.ids), 0),
+    coalesce(cardinality(give_back.attempts), 0), cardinality(give_back.tokens),
+    cardinality(give_back.delays)
+  );
   with asked as materialized (
     select a.id, a.attempt, a.token, clock_timestamp() + a.delay as run_at
     from unnest(give_back.ids, give_back.attempts, give_back.tokens, give_back.delays)
@@ -2215,6 +2240,14 @@ CREATE FUNCTION milepost.heartbeat(ids bigint[], attempts integer[], lock_for in
     AS $$
 #variable_conflict use_column
 begin
+  perform "milepost".refuse_uneven(
+    'ids attempts progress tokens begun', coalesce(cardinality(heartbeat.ids), 0),
+    coalesce(cardinality(heartbeat.attempts), 0), cardinality(heartbeat.progress),
+    cardinality(heartbeat.tokens), cardinality(heartbeat.begun)
+  );
+  if (heartbeat.lock_for > interval '0') is not true then
+    perform "milepost".refuse_argument('lock_for', heartbeat.lock_for::text, 'more than 0');
+  end if;
   return query
   with asked as materialized (
     select *
@@ -2645,6 +2678,11 @@ declare
   begin_of record;
   was_due boolean;
 begin
+  perform "milepost".refuse_uneven(
+    'ids attempts tokens begun_ago', coalesce(cardinality(mark_begun.ids), 0),
+    coalesce(cardinality(mark_begun.attempts), 0), cardinality(mark_begun.tokens),
+    cardinality(mark_begun.begun_ago)
+  );
   with asked as materialized (
     select a.id, a.attempt, a.token, a.ago
     from unnest(mark_begun.ids, mark_begun.attempts, mark_begun.tokens, mark_begun.begun_ago)
@@ -4372,6 +4410,7 @@ CREATE FUNCTION milepost.pause_channel(name text, paused boolean DEFAULT true) R
 declare
   is_family constant boolean := right(pause_channel.name, 1) = '*';
 begin
+  perform "milepost".refuse_policy(pause_channel.name, paused => pause_channel.paused);
   if pause_channel.paused then
     perform "milepost".refuse_reserved(array[pause_channel.name]);
   end if;
@@ -4799,6 +4838,22 @@ declare
   job_id bigint;
   is_put boolean;
 begin
+  -- In one expression, which costs little; which of them it is, says refuse_job().
+  if (
+      char_length(put_bytes.channel) between 1 and 255 and put_bytes.content is not null
+      and put_bytes.priority between -32768 and 32767 and put_bytes.max_attempts > 0
+    ) is not true
+    or put_bytes.run_at not between '0001-01-02 00:00+00' and '9999-12-30 00:00+00'
+    or put_bytes.keep_for <= interval '0' or put_bytes.unique_for <= interval '0'
+    or char_length(put_bytes.unique_key) not between 1 and 1024
+    or put_bytes.on_dead not in ('wait', 'cancel', 'run')
+  then
+    perform "milepost".refuse_job(
+      put_bytes.channel, put_bytes.content, put_bytes.run_at, put_bytes.priority,
+      put_bytes.max_attempts, put_bytes.unique_key, put_bytes.keep_for, put_bytes.on_dead,
+      put_bytes.unique_for
+    );
+  end if;
   if starts_with(put_bytes.channel, 'milepost.') then
     select o.is_put, o.job_run_at, o.job_state into is_put, put_bytes.run_at, put_bytes.state
     from "milepost".put_old_schedule(
@@ -4992,9 +5047,47 @@ $$;
 
 CREATE FUNCTION milepost.put_many_bytes(channels text[], contents bytea[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], priorities integer[] DEFAULT NULL::integer[], max_attempts integer[] DEFAULT NULL::integer[], unique_keys text[] DEFAULT NULL::text[], states bytea[] DEFAULT NULL::bytea[], keep_for interval[] DEFAULT NULL::interval[], afters text[] DEFAULT NULL::text[], on_dead text[] DEFAULT NULL::text[], replaces boolean[] DEFAULT NULL::boolean[], unique_for interval[] DEFAULT NULL::interval[], trace text DEFAULT NULL::text) RETURNS SETOF bigint
     LANGUAGE plpgsql
-    AS $$
+    AS $_$
 #variable_conflict use_column
 begin
+  perform "milepost".refuse_uneven(
+    'channels contents run_ats priorities max_attempts unique_keys states keep_for afters on_dead '
+    'replaces unique_for',
+    coalesce(cardinality(put_many_bytes.channels), 0),
+    coalesce(cardinality(put_many_bytes.contents), 0), cardinality(put_many_bytes.run_ats),
+    cardinality(put_many_bytes.priorities), cardinality(put_many_bytes.max_attempts),
+    cardinality(put_many_bytes.unique_keys), cardinality(put_many_bytes.states),
+    cardinality(put_many_bytes.keep_for), cardinality(put_many_bytes.afters),
+    cardinality(put_many_bytes.on_dead), cardinality(put_many_bytes.replaces),
+    cardinality(put_many_bytes.unique_for)
+  );
+  -- Array by array: most are not given. The others are checked in put_bytes().
+  if array_position(put_many_bytes.contents, null) is not null
+    or exists (
+      select from unnest(put_many_bytes.channels) as c
+      where (char_length(c) between 1 and 255) is not true
+    )
+    or exists (
+      select from unnest(put_many_bytes.run_ats) as r
+      where r not between '0001-01-02 00:00+00' and '9999-12-30 00:00+00'
+    )
+    or exists (
+      select from unnest(put_many_bytes.priorities) as p where p not between -32768 and 32767
+    )
+    or exists (select from unnest(put_many_bytes.max_attempts) as m where m <= 0)
+    or exists (select from unnest(put_many_bytes.keep_for) as k where k <= interval '0')
+  then
+    perform "milepost".refuse_job(
+      a.channel, a.content, a.run_at, coalesce(a.priority, 0), coalesce(a.max_attempts, 25), null,
+      a.keep_for, null, null
+    )
+    from unnest(
+      put_many_bytes.channels, put_many_bytes.contents, put_many_bytes.run_ats,
+      put_many_bytes.priorities, put_many_bytes.max_attempts, put_many_bytes.keep_for
+    ) as a (channel, content, run_at, priority, max_attempts, keep_for);
+  end if;
+  perform "milepost".refuse_argument('an element of afters', a, 'ids, such as {17,18}')
+  from unnest(put_many_bytes.afters) as a where a !~ '^[\s\d,{}-]+$';
   if exists (select from unnest(put_many_bytes.unique_keys) as k where k is not null)
     or exists (select from unnest(put_many_bytes.afters) as a where a is not null)
     or exists (select from unnest(put_many_bytes.replaces) as r where r)
@@ -5041,7 +5134,7 @@ begin
   order by a.number
   returning id;
 end;
-$$;
+$_$;
 
 CREATE FUNCTION milepost.put_old_schedule(channel text, content bytea, run_at timestamp with time zone, unique_key text, state bytea) RETURNS TABLE(is_put boolean, job_run_at timestamp with time zone, job_state bytea)
     LANGUAGE plpgsql
@@ -5497,19 +5590,25 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.refuse_argument(name text, value text, expected text) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+begin
+  raise exception '% is %: expected %', name, coalesce(left(value, 100), 'null'), expected
+    using errcode = 'MP031', hint = 'Nothing was changed.';
+end;
+$$;
+
 CREATE FUNCTION milepost.refuse_conditions(unique_key text, after bigint[], on_dead text, replace boolean, unique_for interval) RETURNS void
     LANGUAGE plpgsql IMMUTABLE
     AS $$
 begin
-  if on_dead not in ('wait', 'cancel', 'run') then
-    raise exception 'on_dead is %: expected wait, cancel or run', on_dead
-      using errcode = 'invalid_parameter_value', hint = 'Nothing was put.';
-  elsif unique_key is null and (replace or unique_for is not null) then
+  if unique_key is null and (replace or unique_for is not null) then
     raise exception 'replace and unique_for need a unique_key'
-      using errcode = 'invalid_parameter_value', hint = 'Nothing was put.';
+      using errcode = 'MP031', hint = 'Nothing was put.';
   elsif replace and cardinality(after) > 0 then
     raise exception 'a job with replace cannot wait for others: after has % ids', cardinality(after)
-      using errcode = 'invalid_parameter_value',
+      using errcode = 'MP031',
         hint = 'Nothing was put. Leave out after, or replace.';
   end if;
 end;
@@ -5634,6 +5733,40 @@ begin
       refuse_internal.processor
       using errcode = 'MP064', hint = 'Nothing was changed. It can be paused and resumed.';
   end if;
+end;
+$$;
+
+CREATE FUNCTION milepost.refuse_job(channel text, content bytea, run_at timestamp with time zone, priority integer, max_attempts integer, unique_key text, keep_for interval, on_dead text, unique_for interval) RETURNS void
+    LANGUAGE plpgsql STABLE
+    AS $$
+begin
+  perform "milepost".refuse_argument(checked.name, checked.value, checked.expected)
+  from (
+    values
+      (
+        'channel', quote_literal(channel), char_length(channel) between 1 and 255,
+        'a name of 1 to 255 characters'
+      ),
+      ('content', null, content is not null, 'JSON, such as ''null''::json'),
+      (
+        'run_at', run_at::text,
+        run_at is null or run_at between '0001-01-02 00:00+00' and '9999-12-30 00:00+00',
+        '0001-01-02 to 9999-12-30'
+      ),
+      ('priority', priority::text, priority between -32768 and 32767, '-32768 to 32767'),
+      ('max_attempts', max_attempts::text, max_attempts > 0, 'a whole number from 1 on'),
+      (
+        'unique_key', quote_literal(unique_key),
+        unique_key is null or char_length(unique_key) between 1 and 1024, '1 to 1024 characters'
+      ),
+      ('keep_for', keep_for::text, keep_for is null or keep_for > interval '0', 'more than 0'),
+      (
+        'on_dead', quote_literal(on_dead),
+        on_dead is null or on_dead in ('wait', 'cancel', 'run'), 'wait, cancel or run'
+      ),
+      ('unique_for', unique_for::text, unique_for is null or unique_for > interval '0', 'more than 0')
+  ) as checked (name, value, is_right, expected)
+  where checked.is_right is not true;
 end;
 $$;
 
@@ -5791,6 +5924,54 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.refuse_policy(name text, max_concurrency integer DEFAULT NULL::integer, release_interval interval DEFAULT NULL::interval, max_size integer DEFAULT NULL::integer, paused boolean DEFAULT false, max_concurrency_total integer DEFAULT NULL::integer, rate_count integer DEFAULT NULL::integer, rate_period interval DEFAULT NULL::interval, rate_burst integer DEFAULT NULL::integer) RETURNS void
+    LANGUAGE plpgsql STABLE
+    AS $$
+begin
+  perform "milepost".refuse_argument(checked.name, checked.value, checked.expected)
+  from (
+    values
+      (
+        'name', quote_literal(name),
+        char_length(name) between 1 and 255 and strpos(left(name, -1), '*') = 0,
+        '1 to 255 characters, and a star at the end only, as in tenant.*'
+      ),
+      (
+        'max_concurrency', max_concurrency::text, coalesce(max_concurrency > 0, true),
+        'a whole number from 1 on. To stop a channel, pause it'
+      ),
+      (
+        'release_interval', release_interval::text,
+        coalesce(release_interval > interval '0', true), 'more than 0'
+      ),
+      (
+        'max_size', max_size::text, coalesce(max_size > 0, true),
+        'a whole number from 1 on. To stop a channel, pause it'
+      ),
+      ('paused', null, paused is not null, 'true or false'),
+      (
+        'max_concurrency_total', max_concurrency_total::text,
+        max_concurrency_total is null or max_concurrency_total > 0 and right(name, 1) = '*',
+        'a whole number from 1 on, for a family such as tenant.*. One channel has max_concurrency'
+      ),
+      (
+        'rate_count', rate_count::text,
+        (rate_count is null) = (rate_period is null) and coalesce(rate_count > 0, true),
+        'a whole number from 1 on, together with rate_period'
+      ),
+      (
+        'rate_period', rate_period::text, coalesce(rate_period > interval '0', true), 'more than 0'
+      ),
+      (
+        'rate_burst', rate_burst::text,
+        rate_burst is null or rate_count is not null and rate_burst > 0,
+        'a whole number from 1 on, together with rate_count and rate_period'
+      )
+  ) as checked (name, value, is_right, expected)
+  where checked.is_right is not true;
+end;
+$$;
+
 CREATE FUNCTION milepost.refuse_removed(after milepost."position") RETURNS boolean
     LANGUAGE sql STABLE
     RETURN (milepost.refuse_lost(after) AND milepost.refuse_gone(after));
@@ -5833,6 +6014,22 @@ exception
       case when cardinality(refuse_uncommitted.ids) > 1 then 'one of them' else 'it' end
       using errcode = 'MP009',
         hint = 'Nothing was put. Put again when it has committed, or put both jobs in one.';
+end;
+$$;
+
+CREATE FUNCTION milepost.refuse_uneven(names text, VARIADIC lengths integer[]) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+begin
+  if lengths[1] <> any (lengths) then
+    raise exception 'arrays of different lengths: %', (
+        select string_agg(format('%s has %s', a.name, a.length), ', ' order by a.number)
+        from unnest(string_to_array(names, ' '), lengths)
+          with ordinality as a (name, length, number)
+        where a.length is not null
+      )
+      using errcode = 'MP031', hint = 'Nothing was changed. Give one element for each job.';
+  end if;
 end;
 $$;
 
@@ -6492,6 +6689,11 @@ declare
   first_release_at constant timestamptz :=
     clock_timestamp() + coalesce(set_channel.release_interval, interval '0');
 begin
+  perform "milepost".refuse_policy(
+    set_channel.name, set_channel.max_concurrency, set_channel.release_interval,
+    set_channel.max_size, set_channel.paused, set_channel.max_concurrency_total,
+    set_channel.rate_count, set_channel.rate_period, set_channel.rate_burst
+  );
   perform "milepost".refuse_reserved(array[set_channel.name]);
   lock table "milepost".channels in exclusive mode;
   -- Before the policy changes: the last release was at next_release_at minus the old interval. Of a
@@ -6549,6 +6751,12 @@ CREATE FUNCTION milepost.set_upkeep(name text, keep_dead_for interval DEFAULT NU
     AS $$
 #variable_conflict use_column
 begin
+  perform "milepost".refuse_policy(set_upkeep.name);
+  perform "milepost".refuse_argument(checked.name, checked.value::text, 'more than 0')
+  from (
+    values ('keep_dead_for', set_upkeep.keep_dead_for), ('ageing', set_upkeep.ageing)
+  ) as checked (name, value)
+  where checked.value <= interval '0';
   insert into "milepost".channel_upkeep (name, keep_dead_for, ageing, next_ageing_at)
   values (
     set_upkeep.name, set_upkeep.keep_dead_for, set_upkeep.ageing,
@@ -7042,6 +7250,20 @@ declare
   start text := take.after;
   done text;  -- assigned, because PERFORM would be one more statement
 begin
+  if (
+    take.max_count >= 0 and take.lock_for > interval '0' and take.pattern <> ''
+    and take.max_channels > 0
+  ) is not true then
+    perform "milepost".refuse_argument(checked.name, checked.value, checked.expected)
+    from (
+      values
+        ('max_count', take.max_count::text, take.max_count >= 0, 'a whole number from 0 on'),
+        ('lock_for', take.lock_for::text, take.lock_for > interval '0', 'more than 0'),
+        ('pattern', quote_literal(take.pattern), take.pattern <> '', 'a channel, or as tenant.*'),
+        ('max_channels', take.max_channels::text, take.max_channels > 0, 'a whole number from 1 on')
+    ) as checked (name, value, is_right, expected)
+    where checked.is_right is not true;
+  end if;
   done := "milepost".queue_duties();
   -- Others may be taking from all channels that were found: then try the next ones, a few times.
   for turn in 1..5 loop

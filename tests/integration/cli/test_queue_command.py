@@ -106,6 +106,23 @@ def test_run_works_on_jobs_and_dead_ones_are_retried_and_dropped(
     assert cli.run("queue", "retry").code == 2
 
 
+def test_a_dead_job_whose_key_another_one_has_is_not_retried_and_says_so(
+    cli: Cli, mp: Milepost, conn: Connection
+) -> None:
+    ids = []
+    for key in ("k", "free"):
+        ids += mp.put(conn, Job("emails", unique_key=key))
+        conn.execute("select milepost.fail(array_agg(id), array_agg(attempt), finals => '{true}') "
+                     "from milepost.take(1)")  # fmt: skip
+    (heir,) = mp.put(conn, Job("emails", unique_key="k"))
+    refused = cli.run("queue", "retry", *map(str, ids))
+    assert refused.code == 1
+    assert f"{ids[0]} is still dead: job {heir} has its unique key 'k'" in refused.stdout
+    assert f"{ids[1]} ready again" in refused.stdout
+    (document,) = cli.run("queue", "retry", str(ids[0]), "--json").document()
+    assert (document["verdict"], f"job {heir} has" in document["reason"]) == ("stale", True)
+
+
 def test_waiting_jobs_are_cancelled_and_purged(cli: Cli, mp: Milepost, conn: Connection) -> None:
     ids = mp.put(conn, *(Job("emails", n) for n in range(3)), Job("other"))
     cancelled = cli.run("queue", "cancel", str(ids[0]), "999")

@@ -67,9 +67,6 @@ def test_a_running_job_without_a_lock_cannot_be(queue: Connection) -> None:
         queue.execute("update milepost.jobs set locked_until = null")
     with pytest.raises(psycopg.errors.CheckViolation):
         queue.execute("update milepost.jobs set locked_until = clock_timestamp()")
-    put(queue, Job("d"))
-    with pytest.raises(psycopg.errors.CheckViolation):
-        queue.execute("select milepost.take(9, null)")
 
 
 def test_repairing_a_queue_at_work_changes_nothing(queue: Connection) -> None:

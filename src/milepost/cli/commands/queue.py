@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Annotated, Any, TypeAlias
@@ -151,7 +151,14 @@ def retry(
     with mp.connect() as conn, conn.transaction():
         chosen = _chosen(ids, every=every) or admin.dead_ids(conn, mp.schema, channel)
         verdicts = admin.retry(conn, mp.schema, chosen)
-    _print_verdicts(chosen, verdicts, {Verdict.DONE: "ready again"}, as_json=as_json)
+        holders = admin.key_holders(conn, mp.schema, chosen)
+    reasons = {
+        id_: f"is still dead: job {holder} has its unique key {key!r}. Retry it when that one has "
+        "finished, or drop it"
+        for id_, (holder, key) in holders.items()
+    }
+    words = {Verdict.DONE: "ready again"}
+    _print_verdicts(chosen, verdicts, words, reasons, as_json=as_json)
 
 
 @command_of(app)
@@ -244,15 +251,28 @@ def _print_jobs(found: Sequence[JobStatus]) -> None:
 
 
 def _print_verdicts(
-    ids: list[int], verdicts: list[Verdict], words: dict[Verdict, str], *, as_json: bool
+    ids: list[int],
+    verdicts: list[Verdict],
+    words: dict[Verdict, str],
+    reasons: Mapping[int, str] | None = None,
+    *,
+    as_json: bool,
 ) -> None:
-    """The outcome for each job; exits with 1 if one of them could not be changed."""
-    pairs = list(zip(ids, verdicts, strict=True))
+    """The outcome for each job; exits with 1 if one of them could not be changed. `reasons`: why,
+    where more is known."""
+    pairs, reasons = list(zip(ids, verdicts, strict=True)), reasons or {}
     if as_json:
-        output.print_json([{"id": id_, "verdict": verdict.value} for id_, verdict in pairs])
+        output.print_json(
+            [
+                {"id": id_, "verdict": verdict.value}
+                | ({"reason": reasons[id_]} if id_ in reasons else {})
+                for id_, verdict in pairs
+            ]
+        )
     else:
         for id_, verdict in pairs:
-            typer.echo(f"{id_} {words.get(verdict, 'not found in a suitable status')}")
+            other = reasons.get(id_, "not found in a suitable status")
+            typer.echo(f"{id_} {words.get(verdict, other)}")
     if any(verdict not in words for verdict in verdicts):
         raise typer.Exit(1)
 

@@ -1,4 +1,5 @@
-"""The arguments of a task: checked against its signature when they are put, and stored as JSON.
+"""The arguments of a task: stored as JSON, and checked against its signature when they are put, and
+again when it is called: SQL puts anything, and the signature may be another one by then.
 
 Parameters that the worker supplies are not arguments: the transaction (named `tx`, or annotated as
 a psycopg connection), the job (annotated as `TakenJob`, or named `job` without an annotation), and
@@ -18,19 +19,18 @@ import orjson
 from milepost.errors import InvalidArguments
 from milepost.queue.handlers.annotations import evaluated, is_job, is_unknown
 from milepost.queue.handlers.call import SUPPLIED, is_transaction
+from milepost.queue.tasks.json_types import Check, check_of
 
 _BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
-# What JSON gives back, by the annotations that say exactly that.
-_SIMPLE = (str, int, float, bool, list, dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """`signature` has the arguments only. `kinds` are those whose type can be checked."""
+    """`signature` has the arguments only. `checks` are of those whose type JSON has."""
 
     task: str
     signature: Signature
-    kinds: Mapping[str, type]
+    checks: Mapping[str, Check]
     tx: str | None
     job: str | None
     resources: frozenset[str]
@@ -50,7 +50,7 @@ class Arguments:
         return cls(
             task,
             Signature(own),
-            {p.name: kind for p in own if (kind := _kind_of(function, p)) is not None},
+            {p.name: check for p in own if (check := _check_of(function, p)) is not None},
             tx=tx[0] if tx else None,
             job=job[0] if job else None,
             resources=resources,
@@ -60,7 +60,9 @@ class Arguments:
         """By name, without defaults: those are the ones of the code that runs the task."""
         arguments = self._bound(given, named)
         for name, value in arguments.items():
-            self._check(name, value)
+            self._refuse_changed(name, value)
+        if wrong := self.wrong_type(arguments):
+            raise self._invalid(wrong)
         return arguments
 
     def misfit(self, arguments: object) -> str | None:
@@ -71,6 +73,16 @@ class Arguments:
             self.signature.bind(**arguments)
         except TypeError as error:
             return str(error)
+        return self.wrong_type(arguments)
+
+    def wrong_type(self, arguments: object) -> str | None:
+        """What is wrong with one of them, if it is not what its annotation says."""
+        if not isinstance(arguments, dict):
+            return None
+        for name, check in self.checks.items():
+            if name in arguments and (wrong := check(arguments[name])) is not None:
+                place, reason = wrong
+                return f"{name}{place} {reason}"
         return None
 
     def _bound(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,10 +91,7 @@ class Arguments:
         except TypeError as error:
             raise self._invalid(str(error)) from None
 
-    def _check(self, name: str, value: Any) -> None:
-        kind = self.kinds.get(name)
-        if kind is not None and not _is_a(value, kind):
-            raise self._invalid(f"{name} must be {kind.__name__}, not {type(value).__name__}")
+    def _refuse_changed(self, name: str, value: Any) -> None:
         if not _survives(value):
             raise self._invalid(
                 f"{name} is {_shown(value)}, which JSON does not give back unchanged. Pass what "
@@ -108,15 +117,16 @@ def _is_job(function: Callable[..., Any], parameter: Parameter) -> bool:
     return is_job(function, parameter.annotation)
 
 
-def _kind_of(function: Callable[..., Any], parameter: Parameter) -> type | None:
-    kind = evaluated(function, parameter.annotation)
-    return kind if isinstance(kind, type) and kind in _SIMPLE else None
+def _check_of(function: Callable[..., Any], parameter: Parameter) -> Check | None:
+    annotation = evaluated(function, parameter.annotation)
+    if annotation is parameter.empty:
+        return None
+    # `x: int = None` is understood, whatever type checkers say.
+    return check_of(annotation | None if _is_optional(annotation, parameter) else annotation)
 
 
-def _is_a(value: Any, kind: type) -> bool:
-    if isinstance(value, bool):
-        return kind is bool
-    return isinstance(value, kind) or (kind is float and isinstance(value, int))
+def _is_optional(annotation: Any, parameter: Parameter) -> bool:
+    return parameter.default is None and isinstance(annotation, type)
 
 
 def _survives(value: Any) -> bool:

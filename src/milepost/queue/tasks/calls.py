@@ -91,18 +91,24 @@ class ResolvedTasks(Resolved):
     def bound(self, resources: Mapping[str, Any]) -> Handler:
         """The shortest way is for plain tasks: it is gone for every job, and counts where they are
         short. All other jobs, also those that are set aside, go the long way."""
-        functions = {name: task.function for name, task in self.tasks.items() if task.is_plain}
+        plain = {
+            name: (task.function, task.arguments.wrong_type)
+            for name, task in self.tasks.items()
+            if task.is_plain
+        }
         call_other = self._bound_others(resources)
 
         def call(job: TakenJob, tx: Any = None) -> Any:
             try:
                 content = loads(job.raw)
-                function = functions[content["task"]]
+                function, wrong_type = plain[content["task"]]
                 arguments = content["arguments"]
             except (KeyError, TypeError, ValueError):
                 function = None
             if function is None:
                 return call_other(job, tx)
+            if wrong_type(arguments) is not None:
+                self._refuse_misfit(job, arguments)
             try:
                 return function(**arguments)
             except TypeError as error:
@@ -121,6 +127,8 @@ class ResolvedTasks(Resolved):
                 arguments = content.get("arguments") or {}
             except (KeyError, TypeError, ValueError):
                 raise self._unknown(job) from None
+            if self.tasks[content["task"]].arguments.wrong_type(arguments) is not None:
+                self._refuse_misfit(job, arguments)
             try:
                 return run(job, tx, arguments)
             except TypeError as error:
@@ -136,7 +144,9 @@ class ResolvedTasks(Resolved):
     def _unknown(self, job: TakenJob) -> UnknownTask:
         return UnknownTask(job.id, job.channel, name_in(job), sorted(self.tasks))
 
-    def _refuse_misfit(self, job: TakenJob, arguments: object, error: TypeError) -> None:
+    def _refuse_misfit(
+        self, job: TakenJob, arguments: object, error: TypeError | None = None
+    ) -> None:
         """A TypeError of the call itself, and not one that the function has raised."""
         task = self._task_of(job)
         misfit = None if task is None else task.arguments.misfit(arguments)

@@ -15,6 +15,11 @@ declare
   changed_tokens bigint[];
   followed bigint[];  -- ended, and others wait for them
 begin
+  perform {schema}.refuse_uneven(
+    'ids attempts errors tokens', coalesce(cardinality(cancel_running.ids), 0),
+    coalesce(cardinality(cancel_running.attempts), 0), cardinality(cancel_running.errors),
+    cardinality(cancel_running.tokens)
+  );
   with asked as materialized (
     select a.id, a.attempt, a.token, a.error
     from unnest(

@@ -29,6 +29,11 @@ declare
   finished_tokens bigint[];
   followed bigint[];
 begin
+  perform {schema}.refuse_uneven(
+    'ids attempts results tokens', coalesce(cardinality(complete.ids), 0),
+    coalesce(cardinality(complete.attempts), 0), cardinality(complete.results),
+    cardinality(complete.tokens)
+  );
   if not complete.none_is_kept then
     perform {schema}.lock_jobs(complete.ids);
   end if;

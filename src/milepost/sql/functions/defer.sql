@@ -22,6 +22,11 @@ declare
   changed_tokens bigint[];
   followed bigint[];  -- ended, and others wait for them
 begin
+  perform {schema}.refuse_uneven(
+    'ids attempts delays run_ats states tokens', coalesce(cardinality(defer.ids), 0),
+    coalesce(cardinality(defer.attempts), 0), cardinality(defer.delays),
+    cardinality(defer.run_ats), cardinality(defer.states), cardinality(defer.tokens)
+  );
   with asked as materialized (
     select
       a.id, a.attempt, a.token, a.state,

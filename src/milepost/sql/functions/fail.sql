@@ -21,6 +21,11 @@ declare
   changed_tokens bigint[];
   followed bigint[];  -- ended, and others wait for them
 begin
+  perform {schema}.refuse_uneven(
+    'ids attempts delays errors finals tokens', coalesce(cardinality(fail.ids), 0),
+    coalesce(cardinality(fail.attempts), 0), cardinality(fail.delays), cardinality(fail.errors),
+    cardinality(fail.finals), cardinality(fail.tokens)
+  );
   with asked as materialized (
     select
       a.id, a.attempt, a.token, a.error, coalesce(a.delay, interval '0') as delay,

@@ -21,6 +21,11 @@ declare
   followed bigint[];  -- ended, and others wait for them
   awaiting text[];
 begin
+  perform {schema}.refuse_uneven(
+    'ids attempts tokens delays', coalesce(cardinality(give_back.ids), 0),
+    coalesce(cardinality(give_back.attempts), 0), cardinality(give_back.tokens),
+    cardinality(give_back.delays)
+  );
   with asked as materialized (
     select a.id, a.attempt, a.token, clock_timestamp() + a.delay as run_at
     from unnest(give_back.ids, give_back.attempts, give_back.tokens, give_back.delays)

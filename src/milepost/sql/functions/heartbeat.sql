@@ -18,6 +18,14 @@ set enable_material = off set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 begin
+  perform {schema}.refuse_uneven(
+    'ids attempts progress tokens begun', coalesce(cardinality(heartbeat.ids), 0),
+    coalesce(cardinality(heartbeat.attempts), 0), cardinality(heartbeat.progress),
+    cardinality(heartbeat.tokens), cardinality(heartbeat.begun)
+  );
+  if (heartbeat.lock_for > interval '0') is not true then
+    perform {schema}.refuse_argument('lock_for', heartbeat.lock_for::text, 'more than 0');
+  end if;
   return query
   with asked as materialized (
     select *

@@ -23,6 +23,11 @@ declare
   begin_of record;
   was_due boolean;
 begin
+  perform {schema}.refuse_uneven(
+    'ids attempts tokens begun_ago', coalesce(cardinality(mark_begun.ids), 0),
+    coalesce(cardinality(mark_begun.attempts), 0), cardinality(mark_begun.tokens),
+    cardinality(mark_begun.begun_ago)
+  );
   with asked as materialized (
     select a.id, a.attempt, a.token, a.ago
     from unnest(mark_begun.ids, mark_begun.attempts, mark_begun.tokens, mark_begun.begun_ago)

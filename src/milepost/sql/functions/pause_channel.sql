@@ -9,6 +9,7 @@ language plpgsql volatile as $$
 declare
   is_family constant boolean := right(pause_channel.name, 1) = '*';
 begin
+  perform {schema}.refuse_policy(pause_channel.name, paused => pause_channel.paused);
   if pause_channel.paused then
     perform {schema}.refuse_reserved(array[pause_channel.name]);
   end if;

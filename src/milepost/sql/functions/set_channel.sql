@@ -19,6 +19,11 @@ declare
   first_release_at constant timestamptz :=
     clock_timestamp() + coalesce(set_channel.release_interval, interval '0');
 begin
+  perform {schema}.refuse_policy(
+    set_channel.name, set_channel.max_concurrency, set_channel.release_interval,
+    set_channel.max_size, set_channel.paused, set_channel.max_concurrency_total,
+    set_channel.rate_count, set_channel.rate_period, set_channel.rate_burst
+  );
   perform {schema}.refuse_reserved(array[set_channel.name]);
   lock table {schema}.channels in exclusive mode;
   -- Before the policy changes: the last release was at next_release_at minus the old interval. Of a

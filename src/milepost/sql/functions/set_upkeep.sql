@@ -7,6 +7,12 @@ create or replace function {schema}.set_upkeep(
 language plpgsql volatile as $$
 #variable_conflict use_column
 begin
+  perform {schema}.refuse_policy(set_upkeep.name);
+  perform {schema}.refuse_argument(checked.name, checked.value::text, 'more than 0')
+  from (
+    values ('keep_dead_for', set_upkeep.keep_dead_for), ('ageing', set_upkeep.ageing)
+  ) as checked (name, value)
+  where checked.value <= interval '0';
   insert into {schema}.channel_upkeep (name, keep_dead_for, ageing, next_ageing_at)
   values (
     set_upkeep.name, set_upkeep.keep_dead_for, set_upkeep.ageing,

@@ -31,6 +31,20 @@ declare
   start text := take.after;
   done text;  -- assigned, because PERFORM would be one more statement
 begin
+  if (
+    take.max_count >= 0 and take.lock_for > interval '0' and take.pattern <> ''
+    and take.max_channels > 0
+  ) is not true then
+    perform {schema}.refuse_argument(checked.name, checked.value, checked.expected)
+    from (
+      values
+        ('max_count', take.max_count::text, take.max_count >= 0, 'a whole number from 0 on'),
+        ('lock_for', take.lock_for::text, take.lock_for > interval '0', 'more than 0'),
+        ('pattern', quote_literal(take.pattern), take.pattern <> '', 'a channel, or as tenant.*'),
+        ('max_channels', take.max_channels::text, take.max_channels > 0, 'a whole number from 1 on')
+    ) as checked (name, value, is_right, expected)
+    where checked.is_right is not true;
+  end if;
   done := {schema}.queue_duties();
   -- Others may be taking from all channels that were found: then try the next ones, a few times.
   for turn in 1..5 loop

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any, Literal, NewType, NotRequired, TypedDict
 from uuid import uuid4
 
 import pytest
@@ -57,6 +59,66 @@ def test_what_does_not_fit_is_refused_with_the_signature(
 ) -> None:
     with pytest.raises(InvalidArguments, match=rf"send\(order: 'int', to.*{reason}"):
         SEND.encoded(given, named)
+
+
+class Line(TypedDict):
+    article: int
+    note: NotRequired[str]
+
+
+Number = NewType("Number", int)
+
+
+def typed(
+    numbers: list[int],
+    by_name: dict[str, list[Number]] | None,
+    lines: Sequence[Line],
+    kind: Literal["a", "b"] = "a",
+    share: Annotated[float, "of one"] = 1,
+    price: int = None,  # type: ignore[assignment] # noqa: RUF013
+    when: datetime | str = "",
+    anything: Any = None,
+) -> None: ...
+
+
+FITTING = {
+    "numbers": [1],
+    "by_name": {"a": [1, 2]},
+    "lines": [{"article": 1, "note": "n"}, {"article": 2}],
+    "kind": "b",
+    "share": 1,
+    "price": None,
+    "when": "2030-01-01",
+    "anything": [{}],
+}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"numbers": [1, "2"]}, "numbers[1] must be int, not str"),
+        ({"numbers": [True]}, "numbers[0] must be int, not bool"),
+        ({"numbers": {}}, "numbers must be list, not dict"),
+        ({"by_name": {"a": [1, None]}}, "by_name['a'][1] must be int, not NoneType"),
+        ({"by_name": 1}, f"by_name must be {dict[str, list[Number]] | None}, not int"),
+        ({"lines": [{"article": 1}, {"article": "2"}]}, "lines[1]['article'] must be int, not str"),
+        ({"lines": "text"}, None),
+        ({"kind": "c"}, "kind must be one of 'a', 'b'"),
+        ({"share": "1"}, "share must be float, not str"),
+        ({"price": "1"}, "price must be int | None, not str"),
+        ({}, None),
+    ],
+)  # fmt: skip
+def test_types_are_checked_inside_of_lists_and_dicts_where_a_task_is_put_and_called(
+    wrong: dict[str, Any], reason: str | None
+) -> None:
+    arguments, given = Arguments.of("typed", typed), FITTING | wrong
+    assert arguments.misfit(given) == reason
+    if reason is None:
+        assert arguments.encoded((), given) == given
+    else:
+        with pytest.raises(InvalidArguments, match=re.escape(reason)):
+            arguments.encoded((), given)
 
 
 def test_what_the_worker_supplies_is_no_argument() -> None:

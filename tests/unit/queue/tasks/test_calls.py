@@ -134,6 +134,35 @@ def test_a_job_whose_arguments_do_not_fit_any_more_is_set_aside(mp: Milepost) ->
     assert retry_for(raised.value, policy) is None
 
 
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_a_job_whose_arguments_have_another_type_is_set_aside_before_the_call(
+    mp: Milepost, is_plain: bool
+) -> None:
+    """As SQL or another release may put it."""
+    seen: list[object] = []
+    if is_plain:
+
+        @mp.task(name="send")
+        def send(orders: list[int]) -> None:
+            seen.append(orders)
+    else:
+
+        @mp.task(name="send")
+        def send_as(job: TakenJob, orders: list[int]) -> None:
+            seen.append(orders)
+
+    for wrong, reason in (([1, "2"], r"orders\[1\] must be int"), (7, "must be list, not int")):
+        job = taken({"task": "send", "arguments": {"orders": wrong}})
+        with pytest.raises(TaskArgumentsChanged, match=reason) as raised:
+            mp.workers["tasks"](job)
+        policy = calls(mp).resolved(()).retry_of(job, DEFAULT_RETRY)
+        assert retry_for(raised.value, policy) is None
+    for not_named in ("orders", [1]):
+        with pytest.raises(TaskArgumentsChanged, match="not a JSON object"):
+            mp.workers["tasks"](taken({"task": "send", "arguments": not_named}))
+    assert seen == []
+
+
 def test_a_type_error_of_the_function_is_its_own(mp: Milepost) -> None:
     @mp.task
     def send(order: int) -> None:
