@@ -32,6 +32,8 @@ class Limits:
     claim_seconds: float = _limit(10.0, "A segment is unclaimed this long while instances run.")
     late_seconds: float = _limit(60.0, "Scheduled jobs or expired locks are overdue this long.")
     due_seconds: float = _limit(3600.0, "A job is due and not taken for this long.")
+    dead_letters: int = _limit(0, "A processor or pipeline has more dead letters than this.")
+    parked_keys: int = _limit(0, "A processor has more parked keys than this.")
     dead_jobs: int = _limit(0, "More jobs than this are dead.")
     schedule_seconds: float = _limit(60.0, "A schedule is overdue by this long.")
     archive_seconds: float = _limit(7200.0, "A message waits this long to be archived.")

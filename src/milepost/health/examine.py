@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from milepost import db, sql
@@ -59,7 +60,7 @@ class Examination(Viewer):
             self._check("processors", self._processors),
             self._claims(),
             self._check("pipelines", self._pipelines),
-            self._check("queue", self._queue),
+            self._locked_jobs(self._check("queue", self._queue)),
             self._check("schedules", self._schedules),
             self._check("archive", self._archive),
             self._check("sequences", self._sequences),
@@ -94,6 +95,16 @@ class Examination(Viewer):
         self.queue = jobs.look_at_queue(conn, schema, self.limits)
         return jobs.queue_check(self.queue, self.limits)
 
+    def _locked_jobs(self, check: Check) -> Check:
+        """Why jobs that are due are not taken, apart from the rest: it may need another grant."""
+        names = jobs.late_channels(self.queue, self.limits) if self.queue is not None else []
+        if not names:
+            return check
+        found = self.see("queue", partial(jobs.look_at_locks, channels=names))
+        if found is None:
+            return replace(check, problems=(*check.problems, self.unseen[-1]))
+        return jobs.with_locks(check, found, self.limits)
+
     def _schedules(self, conn: Connection, schema: str) -> Check:
         return jobs.schedules_check(list_schedules(conn, schema), self.limits)
 
@@ -106,4 +117,5 @@ class Examination(Viewer):
 
     def _disk(self, conn: Connection, schema: str) -> Check:
         found = db.fetch_records(conn, schema, "health_tables", TableStatus)
-        return storage.disk_check(found, schema, self.limits)
+        full = storage.full_disk(conn, schema)
+        return storage.disk_check(found, schema, self.limits, full)

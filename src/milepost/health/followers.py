@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from milepost import db
@@ -41,12 +42,14 @@ def processors_check(found: Sequence[ProcessorStatus], limits: Limits) -> Check:
         for status in _current(found)
         if status.name not in limits.ignored and status.name != Archiver.name  # has its own check
     ]
-    return Check("processors", _detail(current, "processor"), _problems(current, limits))
+    problems = (*_problems(current, limits), *_set_aside(found, limits))
+    return Check("processors", _detail(current, "processor"), problems)
 
 
 def pipelines_check(found: Sequence[PipelineStatus], limits: Limits) -> Check:
     current = [p for p in found if p.state != "kept" and p.name not in limits.ignored]
-    return Check("pipelines", _detail(current, "pipeline"), _problems(current, limits))
+    problems = (*_problems(current, limits), *_set_aside(found, limits))
+    return Check("pipelines", _detail(current, "pipeline"), problems)
 
 
 def unfilled_claims(conn: Connection, schema: str) -> list[UnfilledClaim]:
@@ -131,6 +134,44 @@ def _problems(current: Sequence[Follower], limits: Limits) -> tuple[Problem, ...
         *_told(silent, "are silent", _silent),
         *_told(lagging, "are behind", _lagging),
     )
+
+
+def _set_aside(found: Sequence[Follower], limits: Limits) -> Iterator[Problem]:
+    """Of every version: messages that are set aside stay so until somebody decides."""
+    kept = [status for status in found if status.name not in limits.ignored]
+    parking = [p for p in kept if _parked_keys(p) > limits.parked_keys]
+    lettered = [p for p in kept if p.dead_letters > limits.dead_letters and p not in parking]
+    yield from _told(parking, "have parked keys", _parked)
+    yield from _told(lettered, "have dead letters", _lettered)
+
+
+def _parked_keys(status: Follower) -> int:
+    return 0 if isinstance(status, PipelineStatus) else status.parked_keys
+
+
+def _parked(status: Follower) -> Problem:
+    keys, letters = _parked_keys(status), count(status.dead_letters, "message")
+    verb = "is" if keys == 1 else "are"
+    return Problem(
+        _area(status),
+        f"{_title(status)}: {count(keys, 'key')} {verb} parked, with {letters} that are not "
+        "handled",
+        f"fix the cause: {_letters_command(status)}; then retry the first message of each key",
+    )
+
+
+def _lettered(status: Follower) -> Problem:
+    letters = count(status.dead_letters, "message")
+    verb = "was" if status.dead_letters == 1 else "were"
+    return Problem(
+        _area(status),
+        f"{_title(status)}: {letters} {verb} set aside and not handled",
+        f"see why: {_letters_command(status)}; then retry or drop them",
+    )
+
+
+def _letters_command(status: Follower) -> str:
+    return f"milepost dead-letters list --processor {quote(status.name)}"
 
 
 def _told(

@@ -4,9 +4,10 @@ or fail."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from milepost import db
 from milepost.health.check import TOLD, Check, Limits, first_line, listed
 from milepost.log.diagnosis import Problem
 from milepost.queue import admin
@@ -28,6 +29,59 @@ class Queue:
     status: QueueStatus
     channels: list[ChannelStatus]
     faults: list[Fault]
+
+
+@dataclass(frozen=True, slots=True)
+class JobLock:
+    """A transaction that has locked jobs. A prepared one has no pid."""
+
+    pid: int | None
+    prepared: str | None
+    application: str | None
+    username: str | None
+    state: str | None
+    age_seconds: float | None  # None: hidden from us
+    channels: list[str]
+    jobs: int
+
+
+def late_channels(queue: Queue, limits: Limits) -> list[str]:
+    """Those with jobs that are due for longer than a worker needs to take them."""
+    late = [c for c in queue.channels if (c.oldest_due_seconds or 0.0) >= limits.late_seconds]
+    return [channel.name for channel in late[:100]]
+
+
+def look_at_locks(conn: Connection, schema: str, channels: list[str]) -> list[JobLock]:
+    return db.fetch_records(conn, schema, "health_job_locks", JobLock, channels=channels)
+
+
+def with_locks(check: Check, found: Sequence[JobLock], limits: Limits) -> Check:
+    """The check of the queue, with those who keep workers from due jobs first: more workers would
+    not help."""
+    lasting = [
+        lock for lock in found if lock.age_seconds is None or lock.age_seconds > limits.warn_seconds
+    ]
+    names = {name for lock in lasting for name in lock.channels}
+    needless = {_worker_remedy(name) for name in names}
+    others = (problem for problem in check.problems if problem.remedy not in needless)
+    return replace(check, problems=(*map(_locked, lasting[:TOLD]), *others))
+
+
+def _locked(lock: JobLock) -> Problem:
+    who = f"pid {lock.pid}" if lock.prepared is None else f"prepared transaction {lock.prepared!r}"
+    age = "" if lock.age_seconds is None else f" for {duration(lock.age_seconds)}"
+    parts = [lock.application, f"user {lock.username}", f"{lock.state or 'state hidden'}{age}"]
+    facts = ", ".join(part for part in parts if part)
+    verb = "is" if lock.jobs == 1 else "are"
+    remedy = f"select pg_terminate_backend({lock.pid})"
+    if lock.prepared is not None:
+        remedy = f"rollback prepared '{lock.prepared}'"
+    return Problem(
+        "queue",
+        f"{count(lock.jobs, 'due job')} of {listed(lock.channels)} {verb} locked by {who} "
+        f"({facts}): workers skip them",
+        f"end it: {remedy}",
+    )
 
 
 def look_at_queue(conn: Connection, schema: str, limits: Limits) -> Queue:
@@ -121,6 +175,10 @@ def _dead(channels: Sequence[ChannelStatus], limits: Limits) -> Iterator[Problem
     )
 
 
+def _worker_remedy(name: str) -> str:
+    return f"run a worker for it, or more workers: milepost run MODULE:NAME --only {name}"
+
+
 def _due(channels: Sequence[ChannelStatus], limits: Limits) -> Iterator[Problem]:
     """Jobs that are due for longer than the limit: no workers, or too few."""
     late = [
@@ -136,7 +194,7 @@ def _due(channels: Sequence[ChannelStatus], limits: Limits) -> Iterator[Problem]
             "queue",
             f"A job of {channel.name!r} has been due for {duration(seconds)}: "
             f"{stated(channel, 'ready')} are ready, {channel.rate:,.0f} per second are completed",
-            f"run a worker for it, or more workers: milepost run MODULE:NAME --only {channel.name}",
+            _worker_remedy(channel.name),
         )
     if more := [channel.name for channel, _ in late[TOLD:]]:
         what = f"Jobs of {count(len(more), 'channel')} more have been due for as long"

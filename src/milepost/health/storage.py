@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from psycopg import errors as pg
+
+from milepost import db
 from milepost.health.check import Check, Limits, listed
 from milepost.log.diagnosis import Problem
 from milepost.words import count, size
+
+if TYPE_CHECKING:
+    from milepost.db import Connection
 
 GB = 1 << 30
 
@@ -58,11 +65,35 @@ def _exhaustion(
         )
 
 
-def disk_check(found: Sequence[TableStatus], schema: str, limits: Limits) -> Check:
+def full_disk(conn: Connection, schema: str) -> Problem | None:
+    """Whether the server can write a temporary file. Then it is likely to have room for more."""
+    try:
+        with conn.transaction():
+            db.run(conn, schema, "health_temporary_write")
+    except (pg.DiskFull, pg.IoError) as error:
+        return Problem(
+            "disk",
+            f"The server cannot write a temporary file: {error.diag.message_primary}",
+            "make room on its disk now: if it cannot write its log of transactions, it stops",
+        )
+    except pg.ConfigurationLimitExceeded as error:
+        return Problem(
+            "disk",
+            f"Could not check whether the disk is full: {error.diag.message_primary}",
+            "let this role write temporary files: alter role ... set temp_file_limit = '8MB'",
+            is_unknown=True,
+        )
+    return None
+
+
+def disk_check(
+    found: Sequence[TableStatus], schema: str, limits: Limits, full: Problem | None = None
+) -> Check:
     total = sum(table.bytes for table in found)
     dead = sum(table.dead_rows for table in found)
     detail = f"{size(total)}, {count(dead, 'dead row')}"
-    return Check("disk", detail, tuple(_growth(found, total, schema, limits)))
+    growth = _growth(found, total, schema, limits)
+    return Check("disk", detail, (*([full] if full else ()), *growth))
 
 
 def _growth(

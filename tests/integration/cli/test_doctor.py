@@ -21,6 +21,7 @@ from milepost.log import diagnose
 from milepost.sql import LogOrder
 from tests.integration.cli.command import Cli
 from tests.integration.queue.worker.working import working
+from tests.roles import roles_in
 from tests.server import TestServer
 from tests.waiting import wait_until
 
@@ -297,6 +298,42 @@ DAMAGE = {
         ) values ('daily', 1, 1, 'append t', true, now(), 'failed')
         """,
     ),
+    "dead letters": Damage(
+        "processors",
+        ("--max-dead-letters", "1"),
+        """
+        insert into milepost.processors (name, version) values ('billing', 1);
+        insert into milepost.dead_letters (
+          processor, version, transaction_id, "position", message_id, topic, type, data, metadata,
+          recorded_at, error, traceback, attempts
+        ) values ('billing', 1, 0, 1, gen_random_uuid(), 't', 'T', '1', '{}', now(), 'e', 't', 1)
+        """,
+    ),
+    "parked key": Damage(
+        "processors",
+        ("--max-parked-keys", "1"),
+        """
+        insert into milepost.processors (name, version) values ('billing', 1);
+        insert into milepost.parked_keys (processor, version, digest, key)
+        values ('billing', 1, '\\x00', 'order-1')
+        """,
+    ),
+    "full disk": Damage(
+        "disk",
+        (),
+        """
+        create function public.generate_series(integer, integer) returns setof integer
+        language plpgsql as $$ begin
+          raise exception 'could not write to file: No space left on device'
+            using errcode = 'disk_full';
+        end $$;
+        do $$ begin
+          execute format(
+            'alter database %I set search_path = public, pg_catalog', current_database()
+          );
+        end $$
+        """,
+    ),
     "claims": Damage(
         "claims",
         ("--ignore", "shared"),
@@ -372,7 +409,36 @@ def test_each_check_finds_its_damage_and_has_a_limit(cli: Cli, conn: Connection,
     (problem,) = found.document()["problems"]
     assert problem["area"] == damage.area
     assert problem["remedy"]
-    assert cli.run("doctor", *quick, *damage.options).code == 0
+    assert cli.run("doctor", *quick, *damage.options).code == (0 if damage.options else 1)
+
+
+@pytest.mark.parametrize("order", ["append"])
+@pytest.mark.parametrize("status", ["ready", "scheduled"])
+def test_who_has_locked_due_jobs_is_named(
+    cli: Cli, conn: Connection, url: str, status: str
+) -> None:
+    """And not only `run a worker`: workers would skip the jobs."""
+    conn.execute(
+        """insert into milepost.jobs (channel, content, run_at, status)
+        values ('a', '1', now() - interval '2 hours', %s)""",
+        (status,),
+    )
+    options = ("doctor", "--json", *AT_ONCE)
+    with roles_in(url) as roles, db.connect(url, application_name="locker") as locker:
+        watching = Cli(roles.make("metrics"))
+        before = cli.run(*options).document()["problems"]
+        assert any("run a worker" in problem["remedy"] for problem in before)
+        locker.execute("begin")
+        locker.execute("select from milepost.jobs for update")
+        for doctor in (cli, watching):
+            found = doctor.run(*options).document()["problems"]
+            (named,) = [problem for problem in found if "locked by" in problem["what"]]
+            pid = locker.info.backend_pid
+            assert f"1 due job of a is locked by pid {pid}" in named["what"]
+            assert named["remedy"] == f"end it: select pg_terminate_backend({pid})"
+            assert not any("run a worker" in problem["remedy"] for problem in found)
+        locker.execute("rollback")
+        assert "locked by" not in cli.run(*options).stdout
 
 
 @pytest.mark.parametrize("order", ["append"])
@@ -412,6 +478,17 @@ def test_the_disk_has_limits(cli: Cli, conn: Connection) -> None:
     conn.execute("delete from milepost.jobs")
     conn.execute("select pg_stat_force_next_flush()")  # else the server counts it in 10 seconds
     wait_until(lambda: cli.run("doctor", "--max-dead-rows", "0").code == 1)
+
+
+def test_the_disk_is_tried_with_a_temporary_file(mp: Milepost, conn: Connection) -> None:
+    def files() -> int:
+        conn.execute("select pg_stat_force_next_flush()")
+        query = "select temp_files from pg_stat_database where datname = current_database()"
+        return int(one(conn.execute(query).fetchone())[0])
+
+    before = files()
+    mp.examine()
+    wait_until(lambda: files() > before)
 
 
 def test_who_blocks_is_listed_before_who_waits(cli: Cli, url: str) -> None:

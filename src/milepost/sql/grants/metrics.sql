@@ -15,7 +15,7 @@ grant select on
   {schema}.job_dependencies, {schema}.job_endings, {schema}.retention, {schema}.archive
   to {role};
 grant select (processor, version) on {schema}.dead_letters, {schema}.parked_keys to {role};
-grant select (id, channel, status, priority, run_at, locked_until, taken, unique_key, kept_until) on {schema}.jobs to {role};
+grant select (id, channel, status, priority, run_at, locked_until, taken, unique_key, kept_until, xmax) on {schema}.jobs to {role};
 grant select (
   name, every, cron, timezone, begun_at, next_at, channel, is_paused, last_tick_at, last_job_id,
   failures, retry_at, last_error, registered_by, registered_at, last_seen_at
