@@ -81,10 +81,10 @@ class ArchiverSession(ProcessorSession):
     def _open(self) -> None:
         self._backoff = Backoff(self.retry)
         self.open_lease()
-        turns, key = self.runtime.part(Turns), self.options.key
-        self._has_turn = turns.take(key)
+        turns, key, owner = self.runtime.part(Turns), self.options.key, self.status.owner
+        self._has_turn = turns.take(key, owner)
         if self._has_turn:
-            self._stack.callback(turns.release, key)
+            self._stack.callback(turns.release, key, owner)
 
     def _begin(self) -> None:
         """In `run`, so that what keeps it from working is reported."""

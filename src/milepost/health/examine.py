@@ -87,9 +87,11 @@ class Examination(Viewer):
         found = followers.lasting_claims(
             lambda: self.see("claims", followers.unfilled_claims) or [], self.limits.claim_seconds
         )
+        seconds = self.limits.claim_seconds
+        silent = self.see("claims", partial(followers.silent_sessions, claim_seconds=seconds))
         if any(problem.area == "claims" for problem in self.unseen):
             return self._unknown("claims")
-        return followers.claims_check(found, self.limits)
+        return followers.claims_check(found, silent or [], self.limits)
 
     def _queue(self, conn: Connection, schema: str) -> Check:
         self.queue = jobs.look_at_queue(conn, schema, self.limits)

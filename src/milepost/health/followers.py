@@ -36,6 +36,18 @@ class UnfilledClaim:
     expired_seconds: float | None  # None: it was released, at an unknown time
 
 
+@dataclass(frozen=True, slots=True)
+class SilentSession:
+    """A session of a frozen instance, which keeps segments from the others."""
+
+    processor: str
+    version: int
+    owner: str
+    pid: int
+    silent_seconds: float
+    segments: list[int]
+
+
 def processors_check(found: Sequence[ProcessorStatus], limits: Limits) -> Check:
     current = [
         status
@@ -56,6 +68,12 @@ def unfilled_claims(conn: Connection, schema: str) -> list[UnfilledClaim]:
     return db.fetch_records(conn, schema, "health_claims", UnfilledClaim)
 
 
+def silent_sessions(conn: Connection, schema: str, claim_seconds: float) -> list[SilentSession]:
+    """Instances end them by themselves, where their role may."""
+    found = "health_silent"
+    return db.fetch_records(conn, schema, found, SilentSession, claim_seconds=claim_seconds)
+
+
 def lasting_claims(
     look: Callable[[], list[UnfilledClaim]], claim_seconds: float
 ) -> list[UnfilledClaim]:
@@ -70,22 +88,32 @@ def lasting_claims(
     return found
 
 
-def claims_check(unfilled: Sequence[UnfilledClaim], limits: Limits) -> Check:
+def claims_check(
+    unfilled: Sequence[UnfilledClaim], silent: Sequence[SilentSession], limits: Limits
+) -> Check:
+    frozen = [_frozen(session) for session in silent if session.processor not in limits.ignored]
     kept = [claim for claim in unfilled if claim.processor not in limits.ignored]
     names = sorted({claim.processor for claim in kept})
-    if not kept:
+    if not kept and not frozen:
         return Check("claims", "every segment of a running processor is claimed")
-    return Check(
-        "claims",
-        f"{count(len(kept), 'segment')} unclaimed",
-        tuple(
-            _unclaimed(name, [claim for claim in kept if claim.processor == name]) for name in names
-        ),
-    )
+    unclaimed = [_unclaimed(name, [c for c in kept if c.processor == name]) for name in names]
+    detail = f"{count(len(kept), 'segment')} unclaimed"
+    return Check("claims", detail, (*frozen, *unclaimed))
 
 
 def _is_fresh(claim: UnfilledClaim, claim_seconds: float) -> bool:
     return claim.expired_seconds is None or claim.expired_seconds < claim_seconds
+
+
+def _frozen(session: SilentSession) -> Problem:
+    numbers = listed([str(segment) for segment in session.segments])
+    segments = "segment" if len(session.segments) == 1 else "segments"
+    return Problem(
+        "claims",
+        f"Processor {session.processor!r}: session {session.pid} keeps {segments} {numbers}; its "
+        f"instance {session.owner} has been silent for {duration(session.silent_seconds)}",
+        f"end it: select pg_terminate_backend({session.pid}); then restart or thaw that process",
+    )
 
 
 def _unclaimed(name: str, claims: list[UnfilledClaim]) -> Problem:

@@ -36,6 +36,7 @@ class Overseen:
 
     status: ProcessorStatus
     watch: Watch | None
+    beats: bool  # its signs of life are the watcher's: it has no claims that a keeper extends
     orders: Orders = Orders(is_paused=False, has_retries=False, checkpoint=None)
     asked: int = 0  # how often: with every answer there is something new to look at
     asked_at: float | None = None
@@ -73,10 +74,14 @@ class Oversight:
         self._overseen: list[Overseen] = []
         runtime.add_chore(timing.orders_seconds, lambda conn: self.ask(conn, self._all()))
         runtime.add_chore(2 * timing.report_seconds, self._report_idle)
+        self._beat_seconds = timing.report_seconds
+        runtime.add_chore(self._beat_seconds, self._beat)
 
     @contextmanager
-    def of(self, status: ProcessorStatus, watch: Watch | None) -> Iterator[Overseen]:
-        overseen = Overseen(status, watch)
+    def of(
+        self, status: ProcessorStatus, watch: Watch | None, *, beats: bool
+    ) -> Iterator[Overseen]:
+        overseen = Overseen(status, watch, beats)
         with self._lock:
             self._overseen.append(overseen)
         try:
@@ -101,6 +106,23 @@ class Oversight:
         for each, (is_paused, has_retries, *at) in zip(overseen, rows, strict=True):
             checkpoint = None if at[1] is None else Position(*at)
             each.told(Orders(is_paused, has_retries, checkpoint))
+
+    def _beat(self, conn: Connection) -> None:
+        """Also while a handler is slow. Who misses three is silent: others take over from a process
+        that is frozen."""
+        alive = [each.status for each in self._all() if each.beats]
+        if not alive:
+            return
+        least = 3 * self._beat_seconds
+        db.run(
+            conn,
+            self._schema,
+            "processor_beat",
+            processors=[status.name for status in alive],
+            versions=[status.version for status in alive],
+            owners=[status.owner for status in alive],
+            alive_seconds=[max(least, status.options.claim_seconds) for status in alive],
+        )
 
     def _report_idle(self, conn: Connection) -> None:
         """An idle standby that may write the row is not one any more: the active one has been

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import TYPE_CHECKING
+
+import psycopg
 
 from milepost import db
 from milepost.checkpoints import Answer, Checkpoint, PostgresCheckpointStore
@@ -25,6 +27,7 @@ from milepost.processors.deliver.transaction import Conflict, Effects
 from milepost.processors.oversight import Overseen, Oversight
 from milepost.processors.progress import has_seen, refuse_segmented
 from milepost.processors.replay.replay import NO_REPLAY, Replay, load_replay
+from milepost.processors.segments.claims import Claims
 from milepost.processors.segments.pool import ThreadLeases, thread_leases
 from milepost.processors.segments.work import Surroundings
 from milepost.processors.set_aside.parking import refuse_pooled
@@ -113,9 +116,18 @@ class ProcessorSession(Session):
             db.check_schema(conn, self.schema)
             refuse_pooled(self.options, conn)
             self.status.register(conn, self.definition)
+        if self.definition.segments is None:
+            self._leave()  # signs of life of an earlier session
+            self._stack.callback(self._leave)
         if self.definition.is_async:
             self.loop = EventLoop(self.options.name)
             self._stack.callback(self.loop.close)
+
+    def _leave(self) -> None:
+        options = self.options
+        claims = Claims(options.key, self.status.owner, options.claim_seconds, self.schema)
+        with suppress(psycopg.OperationalError), self.lease as conn:
+            claims.leave(conn)
 
     def oversee(self, until: Until, *, listens: bool = True) -> None:
         """From here on operators are heard. Without a watcher where the run ends by itself."""
@@ -128,7 +140,10 @@ class ProcessorSession(Session):
         self.watch = self._stack.enter_context(watching)
         if self.watch is not None:
             self._stack.enter_context(waking(self.stop, self.watch.wake))
-        self.overseen = self._stack.enter_context(oversight.of(self.status, self.watch))
+        beats = self.watch is not None and self.definition.segments is None
+        self.overseen = self._stack.enter_context(
+            oversight.of(self.status, self.watch, beats=beats)
+        )
 
     def surroundings(self, on_retry: Callable[[Failure], None]) -> Surroundings:
         owner, timing = self.status.owner, self.runtime.timing
@@ -286,10 +301,10 @@ class PlainSession(ProcessorSession):
         """Exactly once, everybody may try: the row of the checkpoint decides."""
         if self.options.delivery == "exactly_once":
             return True
-        turns, key = self.runtime.part(Turns), self.options.key
-        has_turn = turns.take(key)
+        turns, key, owner = self.runtime.part(Turns), self.options.key, self.status.owner
+        has_turn = turns.take(key, owner)
         if has_turn:
-            self._stack.callback(turns.release, key)
+            self._stack.callback(turns.release, key, owner)
         return has_turn
 
     def _have_others_caught_up(self) -> bool:

@@ -11,6 +11,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from milepost.checkpoints import Checkpoint, PostgresCheckpointStore
+from milepost.processors.segments.claims import end_silent
 from milepost.processors.turn import is_free
 from milepost.retry import Retry
 from milepost.runtime import Backoff, is_server_lost
@@ -47,12 +48,14 @@ class Standby:
         self._progress = self.status.progress
         # Without a connection: the row in `processors` is the active instance's.
         self.status.change(None, "standby")
-        if until != "stopped":
-            self._rest()  # the next session sees whether the other has caught up
-            return
         lease = self.runtime.connections.lease(self.options.name, self.stop)
         try:
-            self._wait(lease)
+            with lease as conn:
+                self._end_silent(conn)
+            if until == "stopped":
+                self._wait(lease)
+            else:
+                self._rest()  # the next session sees whether the other has caught up
         except Exception as error:
             if not is_server_lost(error):
                 raise
@@ -83,6 +86,13 @@ class Standby:
         """At least once, the instance that has the turn works, however long it takes. Exactly once,
         the one that works moves the checkpoint: if it has not, there is nothing to do, it is dead,
         or its handler is slow, which the lock on the row will show."""
-        if self.options.delivery == "at_least_once":
-            return is_free(conn, self.runtime.schema, self.options.key)
-        return now == before
+        if self.options.delivery == "exactly_once":
+            return now == before
+        if is_free(conn, self.runtime.schema, self.options.key):
+            return True
+        self._end_silent(conn)
+        return False
+
+    def _end_silent(self, conn: Connection) -> None:
+        options = self.options
+        end_silent(conn, self.runtime.schema, options.key, options.claim_seconds)

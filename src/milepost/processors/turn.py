@@ -17,7 +17,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from threading import Event, Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 def is_free(conn: Connection, schema: str, key: CheckpointKey) -> bool:
     """Whether nobody has the turn, for an instance that does not take it."""
-    return bool(db.fetch_one(conn, schema, "turn_take_in_transaction", **key.parameters())[0])
+    of = key.parameters() | {"owner": None}
+    return bool(db.fetch_one(conn, schema, "turn_take_in_transaction", **of)[0])
 
 
 class Turns:
@@ -45,7 +46,7 @@ class Turns:
         self._held: dict[CheckpointKey, Lease] = {}
         self._checked_at = 0.0
 
-    def take(self, key: CheckpointKey) -> bool:
+    def take(self, key: CheckpointKey, owner: str) -> bool:
         """Whether this process has the turn from now on. Not if another instance in it has."""
         with self._lock:
             if key in self._held:
@@ -55,7 +56,7 @@ class Turns:
             )
             conn = lease.__enter__()
             try:
-                is_taken = self._take(conn, key)
+                is_taken = self._take(conn, key.parameters() | {"owner": owner})
             except BaseException:
                 lease.__exit__(None, None, None)
                 lease.close()
@@ -66,7 +67,7 @@ class Turns:
                 self._leave(conn, lease)
             return is_taken
 
-    def release(self, key: CheckpointKey) -> None:
+    def release(self, key: CheckpointKey, owner: str) -> None:
         with self._lock:
             lease = self._held.pop(key, None)
             if lease is None or lease.conn is None:
@@ -74,7 +75,8 @@ class Turns:
             conn = lease.conn
             with suppress(psycopg.Error):  # a lost connection has ended it already
                 if conn.autocommit:
-                    db.run(conn, self._runtime.schema, "turn_release", **key.parameters())
+                    of = key.parameters() | {"owner": owner}
+                    db.run(conn, self._runtime.schema, "turn_release", **of)
             self._leave(conn, lease)
 
     def check(self, key: CheckpointKey) -> None:
@@ -96,13 +98,13 @@ class Turns:
                 return lease
         return None
 
-    def _take(self, conn: Connection, key: CheckpointKey) -> bool:
+    def _take(self, conn: Connection, of: dict[str, Any]) -> bool:
         schema = self._runtime.schema
         if not db.is_pooled(conn):
-            return bool(db.fetch_one(conn, schema, "turn_take", **key.parameters())[0])
+            return bool(db.fetch_one(conn, schema, "turn_take", **of)[0])
         conn.autocommit = False  # the next statement begins the transaction
         db.fetch_all(conn, schema, "turn_keep")
-        return bool(db.fetch_one(conn, schema, "turn_take_in_transaction", **key.parameters())[0])
+        return bool(db.fetch_one(conn, schema, "turn_take_in_transaction", **of)[0])
 
     def _leave(self, conn: Connection, lease: Lease) -> None:
         if not conn.autocommit:

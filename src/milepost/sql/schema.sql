@@ -1632,6 +1632,34 @@ begin
 end;
 $_$;
 
+CREATE FUNCTION milepost.end_silent_sessions(processor text, version integer, claim_seconds double precision) RETURNS TABLE(segment integer, owner text, silent_seconds double precision, pid integer)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  silent record;
+begin
+  for silent in
+    select * from "milepost".silent_sessions(
+      end_silent_sessions.processor, end_silent_sessions.version, end_silent_sessions.claim_seconds
+    )
+  loop
+    begin
+      -- The start too: another session may have the pid by now.
+      perform from pg_stat_activity as a
+      where a.pid = silent.pid
+        and a.backend_start is not distinct from silent.backend_start
+        and pg_terminate_backend(a.pid);
+      if found then
+        return query select silent.segment, silent.owner, silent.silent_seconds, silent.pid;
+      end if;
+    exception
+      when insufficient_privilege then null;
+    end;
+  end loop;
+end;
+$$;
+
 CREATE FUNCTION milepost.erase_letters(key text, max_count integer, OUT number integer, OUT remaining bigint) RETURNS record
     LANGUAGE plpgsql
     AS $$
@@ -4315,6 +4343,10 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.owner_key(owner text) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN hashtextextended(('milepost.owner."milepost" '::text || owner), (0)::bigint);
+
 CREATE FUNCTION milepost.park(processor text, version integer, transaction_ids bigint[], positions bigint[], error text, traceback text DEFAULT ''::text, attempts integer DEFAULT 0, is_replayed boolean[] DEFAULT NULL::boolean[], retry boolean DEFAULT false) RETURNS integer
     LANGUAGE plpgsql
     AS $$
@@ -6974,6 +7006,80 @@ begin
 end;
 $_$;
 
+CREATE FUNCTION milepost.silent_sessions(processor text, version integer, claim_seconds double precision) RETURNS TABLE(processor_name text, processor_version integer, segment integer, owner text, silent_seconds double precision, pid integer, backend_start timestamp with time zone)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  since constant timestamptz
+    := clock_timestamp() - make_interval(secs => 2 * silent_sessions.claim_seconds);
+begin
+  if not exists (
+    select from "milepost".segments as s
+    where s.claimed_until < since
+      and coalesce(silent_sessions.processor, s.processor) = s.processor
+    union all
+    select from "milepost".instances as i
+    where i.alive_until < since
+      and coalesce(silent_sessions.processor, i.processor) = i.processor
+  ) then
+    return;  -- the usual case: the locks of the server need not be read
+  end if;
+  return query
+  with silent as materialized (
+    select s.processor, s.version, s.id as segment, s.owner, s.claimed_until as until
+    from "milepost".segments as s
+    where s.claimed_until < since
+    union all
+    select i.processor, i.version, 0, i.owner, i.alive_until
+    from "milepost".instances as i
+    join "milepost".processors as p on p.name = i.processor and p.version = i.version
+    where i.alive_until < since and p.segments is null
+  ),
+  kept as materialized (
+    select
+      silent.*,
+      c.xmax as xid,
+      hashtextextended(
+        silent.processor || ' ' || silent.version::text, '"milepost".processors'::regclass::oid::bigint
+      ) as turn,
+      "milepost".owner_key(silent.owner) as owner_key
+    from silent
+    join "milepost".checkpoints as c
+      on c.processor = silent.processor
+      and c.version = silent.version
+      and c.segment = silent.segment
+    where coalesce(silent_sessions.processor, silent.processor) = silent.processor
+      and coalesce(silent_sessions.version, silent.version) = silent.version
+  ),
+  locks as materialized (
+    select l.pid, l.locktype, l.transactionid, l.objsubid,
+      (l.classid::bigint << 32) | l.objid::bigint as key
+    from pg_locks as l
+    where l.granted
+      and (
+        l.locktype = 'transactionid'
+        or (
+          l.locktype = 'advisory'
+          and l.database = (select d.oid from pg_database as d where d.datname = current_database())
+        )
+      )
+  )
+  select distinct
+    kept.processor, kept.version, kept.segment, kept.owner,
+    extract(epoch from clock_timestamp() - kept.until)::double precision,
+    held.pid, activity.backend_start
+  from kept
+  join locks as held
+    on held.transactionid = kept.xid
+    or (held.locktype = 'advisory' and held.objsubid = 2 and held.key = kept.turn)
+  join locks as own
+    on own.pid = held.pid
+    and own.locktype = 'advisory' and own.objsubid = 1 and own.key = kept.owner_key
+  join pg_stat_activity as activity on activity.pid = held.pid;
+end;
+$$;
+
 CREATE FUNCTION milepost.spend_rates(channels text[], mark bigint) RETURNS void
     LANGUAGE plpgsql
     SET jit TO 'off'
@@ -7124,6 +7230,8 @@ begin
         < ((store_checkpoint.new).transaction_id, (store_checkpoint.new).position);
   end if;
   if found then
+    -- Whose transaction it is that keeps the row now, if its process is frozen: silent_sessions.sql.
+    perform pg_try_advisory_xact_lock_shared("milepost".owner_key(store_checkpoint.owner));
     return 1;
   end if;
 

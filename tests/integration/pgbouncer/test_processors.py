@@ -177,12 +177,12 @@ def end_turn(conn: Connection) -> None:
 def test_a_turn_that_was_ended_is_closed_all_the_same(pooled_url: str, conn: Connection) -> None:
     """Or a stop would fail: PgBouncer's last words come beside the answer to the rollback."""
     turns, key = Turns(Runtime(pooled_url, "milepost")), CheckpointKey("mail")
-    assert turns.take(key)
+    assert turns.take(key, "me")
     assert not is_free(conn, "milepost", key)
     end_turn(conn)
-    turns.release(key)
-    assert turns.take(key)
-    turns.release(key)
+    turns.release(key, "me")
+    assert turns.take(key, "me")
+    turns.release(key, "me")
 
 
 def test_an_instance_whose_turn_is_ended_notices_it_though_it_has_nothing_to_do(

@@ -99,13 +99,13 @@ def test_a_rebuild_that_ended_names_the_rebuild(state: str) -> None:
 
 
 def test_unclaimed_segments_are_told_for_each_processor() -> None:
-    check = claims_check([CLAIM, replace(CLAIM, segment=5)], Limits())
+    check = claims_check([CLAIM, replace(CLAIM, segment=5)], [], Limits())
     (problem,) = check.problems
     assert problem.what == (
         "Processor 'billing': no instance has claimed segments 3, 5, with 2 running instances"
     )
     assert "milepost processors segments billing" in problem.remedy
-    assert claims_check([CLAIM], Limits(ignored=frozenset({"billing"}))).state == "ok"
+    assert claims_check([CLAIM], [], Limits(ignored=frozenset({"billing"}))).state == "ok"
 
 
 def test_a_segment_that_changes_hands_is_not_unclaimed() -> None:

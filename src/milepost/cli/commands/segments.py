@@ -110,6 +110,12 @@ def _print_segments(name: str, found: Sequence[SegmentStatus]) -> None:
     output.print_table(rows, f"{name} has no segments", right=right, wrapped="owner")
     for status in found:
         print_error(f"segment {status.id}", status)
+        if status.kept_by is not None:
+            output.print_remark(
+                f"segment {status.id}: `select pg_terminate_backend({status.kept_by})` ends the "
+                "session of a frozen instance that keeps it",
+                "red",
+            )
 
 
 def _cells(status: SegmentStatus) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
     from milepost.checkpoints import CheckpointKey
     from milepost.db import Connection
+
+log = logging.getLogger("milepost.processors")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ class Claims:
     def claim(
         self, conn: Connection, max_count: int, left_to_others: Sequence[int] = ()
     ) -> list[Claim]:
-        """What is free, up to so many."""
+        """What is free, up to so many. If it is less, a frozen process may have the rest."""
         rows = db.fetch_all(
             conn,
             self.schema,
@@ -70,6 +73,8 @@ class Claims:
             claim_seconds=self.claim_seconds,
             left_to_others=list(left_to_others),
         )
+        if len(rows) < max_count:
+            end_silent(conn, self.schema, self.key, self.claim_seconds)
         # Read after claiming: only the owner of a segment changes its floors.
         ids = [row[0] for row in rows]
         floors = load_floors(conn, self.schema, self.key, ids) if rows else {}
@@ -105,6 +110,18 @@ class Claims:
 
     def _of(self) -> dict[str, Any]:
         return self.key.parameters() | {"owner": self.owner}
+
+
+def end_silent(conn: Connection, schema: str, key: CheckpointKey, claim_seconds: float) -> None:
+    """End the sessions with which a frozen process keeps what is to be claimed: its kernel answers
+    for it, so the server keeps its transaction open."""
+    of, seconds = key.parameters(), claim_seconds
+    for row in db.fetch_all(conn, schema, "processor_end_silent", **of, claim_seconds=seconds):
+        segment, owner, silent_seconds, pid = row
+        log.warning(
+            "processor=%s segment=%s ended session %s of %s, which has been silent for %.0f s",
+            key.processor, segment, pid, owner, silent_seconds,
+        )  # fmt: skip
 
 
 def unclaimed(conn: Connection, schema: str, key: CheckpointKey, segment: Segment) -> Claim | None:

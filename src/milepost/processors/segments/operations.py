@@ -57,6 +57,7 @@ class SegmentStatus:
     lag_seconds: float
     claimed_until: datetime | None = None
     is_lag_exact: bool = True  # False: more messages wait than were counted
+    kept_by: int | None = None  # the pid of a frozen owner's session, which nobody could end
 
     @property
     def is_recovered(self) -> bool | None:
@@ -78,8 +79,9 @@ def list_segments(
     conn: Connection, schema: str, key: CheckpointKey, count_up_to: int = COUNT_UP_TO
 ) -> list[SegmentStatus]:
     """By id; none for a processor without segments."""
+    limits = {"count_up_to": count_up_to, "claim_seconds": CLAIM_SECONDS}
     return db.fetch_records(
-        conn, schema, "segments_list", SegmentStatus, **key.parameters(), count_up_to=count_up_to
+        conn, schema, "segments_list", SegmentStatus, **key.parameters(), **limits
     )
 
 

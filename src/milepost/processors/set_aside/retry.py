@@ -4,6 +4,9 @@ Deleting the dead letter is the guard, in the transaction of the effects, so tha
 one instance and once. A parked key is drained by one instance at a time, under a lock of its
 session; what arrives meanwhile is set aside behind the rest, and drained as well, before the key
 flows again.
+
+A key is drained in batches, of which each is twice as large as the one before: so none takes much
+longer than all before it, and new messages do not wait long. After a failure, one by one.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg.rows import tuple_row
 
 from milepost import db, sql
-from milepost.checkpoints import Answer
+from milepost.checkpoints import Answer, columns
 from milepost.errors import NoHandler
 from milepost.log import careful_message, undecoded
 from milepost.processors.deliver.attempts import Failure
@@ -57,7 +60,7 @@ class Retrying:
         deadline = time.monotonic() + self.around.timing.retry_seconds
         of_segment = {"segment": self.segment.id, "mask": self.segment.mask}
         for row in self._rows("dead_letter_requested", **of_segment):
-            self._retry(letter(row), "dead_letter_claim", "dead_letter_failed_again")
+            self._retry_alone(letter(row))
         has_more = False
         for id_, key in self._rows("parked_requested", **of_segment):
             has_more |= self._drain(id_, key, deadline)
@@ -68,16 +71,28 @@ class Retrying:
         with self._holding(parked_id) as is_ours:
             if not is_ours:
                 return False
-            while (first := self._first(parked_id)) is not None:
+            size, alone = 1, 0  # how many are handled one by one, after a failure
+            while letters := self._first(parked_id, 1 if alone else size):
                 if self.around.stop.is_set() or time.monotonic() > deadline:
                     return True
-                queries = ("parked_claim", "parked_failed_again")
-                if not self._retry(first, *queries, parked_id=parked_id):
+                outcome = self._apply(letters, self._claim(letters, parked_id))
+                if isinstance(outcome, Failure) and len(letters) > 1:
+                    size, alone = 1, len(letters)
+                    continue
+                if isinstance(outcome, Failure):
+                    self._failed("parked_failed_again", outcome, letters[0], parked_id=parked_id)
+                if outcome is not Answer.STORED:
                     return False
+                size, alone = min(2 * size, self._batch_size), max(0, alone - 1)
             if self._answer("unpark", parked_id=parked_id):
                 log.info("processor=%s key=%r flows again", self._key.processor, key)
                 return False
-            return self._first(parked_id) is not None
+            return bool(self._first(parked_id, 1))
+
+    def _claim(self, letters: list[Letter], parked_id: int) -> Statement:
+        """The guard of the first letters of a key."""
+        ids, last = [each.id for each in letters], letters[-1].message.position
+        return self._query("parked_claim", ids=ids, parked_id=parked_id, **columns(last))
 
     @contextmanager
     def _holding(self, parked_id: int) -> Iterator[bool]:
@@ -93,25 +108,26 @@ class Retrying:
                 if not conn.closed:
                     self._answer("parked_let_go", parked_id=parked_id)
 
-    def _first(self, parked_id: int) -> Letter | None:
-        rows = self._rows("parked_next", parked_id=parked_id)
-        return letter(rows[0]) if rows else None
+    def _first(self, parked_id: int, most: int) -> list[Letter]:
+        found = [letter(row) for row in self._rows("parked_next", parked_id=parked_id, most=most)]
+        return sorted(found, key=lambda each: each.message.position)
 
-    def _retry(self, found: Letter, claim: str, failed_again: str, **of_letter: int) -> bool:
-        """Whether it was handled, so that the next one may be."""
-        outcome = self._apply(found, self._query(claim, id=found.id, **of_letter))
+    def _retry_alone(self, found: Letter) -> None:
+        outcome = self._apply([found], self._query("dead_letter_claim", id=found.id))
         if isinstance(outcome, Failure):
-            self._failed(failed_again, outcome, found, id=found.id, **of_letter)
-        return outcome is Answer.STORED
+            self._failed("dead_letter_failed_again", outcome, found)
 
-    def _apply(self, found: Letter, guard: Statement) -> Failure | Answer:
-        definition, type_ = self.around.definition, found.message.type
-        if definition.ordinary and not definition.handles(type_):
-            # In the log such a message passes. A letter that an operator asks for must not vanish.
-            return Failure(found.message, NoHandler(definition.options.name, type_), 1)
+    def _apply(self, letters: list[Letter], guard: Statement) -> Failure | Answer:
+        """A failure is the first letter's, where there is one only."""
+        definition, messages = self.around.definition, [each.message for each in letters]
+        for message in messages:
+            if definition.ordinary and not definition.handles(message.type):
+                # In the log such a message passes. A letter that an operator asks for must not
+                # vanish.
+                return Failure(message, NoHandler(definition.options.name, message.type), 1)
         try:
             with repeating():
-                answer = self.effects.apply([found.message], guard)
+                answer = self.effects.apply(messages, guard)
         except Conflict as conflict:
             return conflict.answer  # another instance is handling it
         except GuardFailed as failed:
@@ -119,13 +135,14 @@ class Retrying:
         except Exception as error:
             if self.effects.is_lost():
                 raise
-            return Failure(found.message, error, 1)
+            return Failure(messages[0], error, 1)
         if answer is Answer.STORED:
-            log.info("dead_letter=%s position=%s retried", found.id, found.message.position)
+            for each in letters:
+                log.info("dead_letter=%s position=%s retried", each.id, each.message.position)
         return answer
 
     def _failed(self, query: str, failure: Failure, found: Letter, **parameters: Any) -> None:
-        parameters |= self._key.parameters() | failure.parameters()
+        parameters |= self._key.parameters() | failure.parameters() | {"id": found.id}
         with self.lease as conn:
             db.run(conn, self.around.schema, query, **parameters)
         position = found.message.position
@@ -148,6 +165,10 @@ class Retrying:
 
     def _query(self, name: str, **parameters: Any) -> Statement:
         return sql.query(name, self.around.schema), self._key.parameters() | parameters
+
+    @property
+    def _batch_size(self) -> int:
+        return self.around.definition.options.batch_size
 
     @property
     def _key(self) -> CheckpointKey:

@@ -75,6 +75,8 @@ begin
         < ((store_checkpoint.new).transaction_id, (store_checkpoint.new).position);
   end if;
   if found then
+    -- Whose transaction it is that keeps the row now, if its process is frozen: silent_sessions.sql.
+    perform pg_try_advisory_xact_lock_shared({schema}.owner_key(store_checkpoint.owner));
     return 1;
   end if;
 

@@ -63,11 +63,15 @@ select
   )::double precision as lag_seconds,
   case when standing.claimed_until > clock_timestamp() then standing.claimed_until end
     as claimed_until,
-  archived.is_exact and (select count(*) from walked) < %(count_up_to)s as is_lag_exact
+  archived.is_exact and (select count(*) from walked) < %(count_up_to)s as is_lag_exact,
+  kept.pid as kept_by
 from standing
 join {schema}.processors as p on p.name = %(processor)s and p.version = %(version)s
 cross join lateral {schema}.archived_lag(
   row(standing.transaction_id, standing."position")::{schema}.position, p.topics, p.types
 ) as archived
 left join counted as lag on lag.id = standing.id
+-- Read once, and only the segments whose claims have expired for long.
+left join {schema}.silent_sessions(%(processor)s, %(version)s, %(claim_seconds)s) as kept
+  on kept.segment = standing.id
 order by standing.id

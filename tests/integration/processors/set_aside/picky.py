@@ -28,6 +28,7 @@ class Picky:
     url: str
     disliked: set[str | None] = field(default_factory=set)
     calls: int = 0
+    disliked_numbers: set[int] = field(default_factory=set)
 
     def processor(
         self,
@@ -83,7 +84,7 @@ class Picky:
         self.at_least_once_def_message(message)
 
     def _judge(self, message: RecordedMessage) -> None:
-        if message.key in self.disliked:
+        if message.key in self.disliked or message.data["n"] in self.disliked_numbers:
             raise RuntimeError(f"no {message.key}")
 
 

@@ -17,6 +17,10 @@ from tests.integration.processors.running import running
 from tests.integration.processors.set_aside.picky import SCHEMA, Picky, Table, pairs
 from tests.waiting import wait_until
 
+COUNT_DELETED = """
+    create function count_deleted() returns trigger language plpgsql as $$
+    begin insert into drained select count(*) from gone; return null; end $$
+"""
 pytestmark = [
     pytest.mark.usefixtures("quick_orders"),
 ]
@@ -69,6 +73,42 @@ def test_a_retried_key_is_handled_in_order_and_flows_again(
         table.append(("bad", 4))
         wait_until(lambda: 4 in table.seen_of("bad"))
     assert table.seen_of("bad") == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
+@pytest.mark.parametrize("colour", ["def", "async"])
+def test_a_key_is_drained_in_batches_and_after_a_failure_one_by_one(
+    mp: Milepost, conn: Connection, picky: Picky, table: Table, delivery: str, colour: str
+) -> None:
+    picky.disliked = {"bad"}
+    table.append(*pairs("bad", range(1, 201)))
+    patient = Milepost(mp._url, timing=Timing(orders_seconds=0.02, retry_seconds=600.0))
+    processor = picky.processor(patient, delivery, colour)
+    processor.run(until="caught_up")
+    picky.disliked_numbers = {150}
+    picky.disliked.clear()
+    conn.execute("create table drained as select 0 as letters with no data")
+    conn.execute(COUNT_DELETED)
+    conn.execute(
+        "create trigger counted after delete on milepost.dead_letters "
+        "referencing old table as gone for each statement execute function count_deleted()"
+    )
+    with running(processor):
+        table.retry("bad")
+        wait_until(lambda: table.letters() == pairs("bad", range(150, 201)))
+        if delivery == "exactly_once":
+            assert table.seen_of("bad") == [*range(1, 150)]
+        wait_until(lambda: _attempts(conn, list_dead_letters(conn, SCHEMA)[0].id) == 1)
+        picky.disliked_numbers.clear()
+        table.retry("bad")
+        wait_until(table.is_empty)
+    assert sorted(set(table.seen_of("bad"))) == [*range(1, 201)]
+    sizes = [row[0] for row in conn.execute("select letters from drained where letters > 0")]
+    # Without the failure, 1 + 2 + ... + 64 are 127; then those of the batch that failed, alone.
+    assert sizes[:7] == [1, 2, 4, 8, 16, 32, 64]
+    assert set(sizes[7:30]) == {1}
+    assert sizes[-6:] == [1, 2, 4, 8, 16, 20]
+    assert sum(sizes) == 200
 
 
 def test_a_retry_that_takes_long_is_done_before_it_has_caught_up(
