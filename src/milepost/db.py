@@ -21,6 +21,7 @@ from psycopg.sql import SQL, Identifier, Literal
 from milepost import errors, sql
 from milepost.errors import (
     AppendConflict,
+    BeyondHorizon,
     ConnectionUnusable,
     DuplicateId,
     InvalidUrl,
@@ -28,6 +29,8 @@ from milepost.errors import (
     NotMigrated,
     NotOwner,
     NotPermitted,
+    PositionLost,
+    RangeRemoved,
     ReadOnlyServer,
     ReadOnlyTransaction,
     SchemaTooNew,
@@ -339,7 +342,7 @@ def translate(exc: BaseException, schema: str, who: Who | None = None) -> Milepo
     if kind is AppendConflict:
         return _append_conflict(error)
     if kind is not None:
-        return kind(str(error))
+        return _about_position(kind, error) or kind(str(error))
     if error.sqlstate in _MISSING and schema in error.whole:
         return NotMigrated(schema, None, sql.migrations()[-1].number)
     if error.sqlstate == pg.UniqueViolation.sqlstate and error.constraint == _ID_INDEX:
@@ -358,6 +361,14 @@ def _append_conflict(error: ServerError) -> AppendConflict:
     facts = orjson.loads(error.detail or "")
     positions = [Position.parse(position) for position in facts["positions"]]
     return AppendConflict(facts["key"], Position.parse(facts["after"]), positions)
+
+
+def _about_position(kind: type[MilepostError], error: ServerError) -> MilepostError | None:
+    """None: it is about none, or comes from functions of the previous release, without a detail."""
+    if error.detail is None or not issubclass(kind, PositionLost | RangeRemoved | BeyondHorizon):
+        return None
+    facts = {name: Position.parse(text) for name, text in orjson.loads(error.detail).items()}
+    return kind(**facts) if issubclass(kind, BeyondHorizon) else kind(str(error), **facts)
 
 
 def _read_only(info: Info | None) -> ReadOnlyServer | ReadOnlyTransaction:

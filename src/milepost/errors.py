@@ -570,8 +570,19 @@ class LogRestored(MilepostError):
     sqlstate = "MP003"
 
 
-class PositionLost(MilepostError):
-    """A reader's position belongs to a message that was lost in a restore or a failover."""
+class _AtPosition(MilepostError):
+    """Names a reader's position, and the one from which it can continue."""
+
+    def __init__(self, text: str, position: Any = None, continue_from: Any = None) -> None:
+        super().__init__(text)
+        self.position = position  # a Position
+        self.continue_from = continue_from  # a Position: the last that the log has, or has removed
+
+
+class PositionLost(_AtPosition):
+    """A reader's position belongs to a message that was lost in a restore or a failover.
+
+    `position` is the reader's; `continue_from` the newest position that was not lost."""
 
     sqlstate = "MP007"
 
@@ -1165,6 +1176,7 @@ class StartAfterEnd(WithFacts):
 class BeyondHorizon(WithFacts):
     """A position that this log has not reached, or not reached yet."""
 
+    sqlstate = "MP012"
     position: object
     horizon: object
     template = """The position {position} is above the horizon {horizon} of this log. If it was read
@@ -1172,8 +1184,10 @@ class BeyondHorizon(WithFacts):
         skipped. Connect to the right server, or start from a position of this log."""
 
 
-class RangeRemoved(MilepostError):
-    """Retention removed messages of the range that was to be read."""
+class RangeRemoved(_AtPosition):
+    """Retention removed messages of the range that was to be read.
+
+    `position` is the reader's; from `continue_from` on, nothing was removed."""
 
     sqlstate = "MP041"
 

@@ -37,6 +37,10 @@ class Newer:
             )
         if isinstance(self.types, str):
             raise InvalidCondition("types", f"is a str: expected a list, [{self.types!r}].")
+        if self.types is not None and not self.types:
+            raise InvalidCondition(
+                "types", "is empty: no message would count. Name types, or leave it out."
+            )
 
     def parameters(self) -> dict[str, Any]:
         """For the queries that check it."""

@@ -91,6 +91,10 @@ def start_position(conn: Connection, start: Start, schema: str = sql.DEFAULT_SCH
     """The position after which to read. `end` is the horizon, not the newest row: a message in
     flight below that row would be skipped."""
     if isinstance(start, Position):
+        fetch_one(
+            conn, schema, "refuse_beyond",
+            transaction_id=start.transaction_id, position=start.position,
+        )  # fmt: skip
         return start
     if isinstance(start, datetime):
         return _position_at(conn, start, schema)

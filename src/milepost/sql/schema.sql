@@ -4056,6 +4056,10 @@ CREATE FUNCTION milepost.moved_from() RETURNS text
   from "milepost".log as log, "milepost".log_place() as here
 $$;
 
+CREATE FUNCTION milepost.newest_given() RETURNS milepost."position"
+    LANGUAGE sql
+    RETURN ROW((0)::bigint, COALESCE(pg_sequence_last_value('milepost.messages_position_seq'::regclass), (0)::bigint))::milepost."position";
+
 CREATE FUNCTION milepost.next_due() RETURNS timestamp with time zone
     LANGUAGE plpgsql
     SET jit TO 'off'
@@ -5631,6 +5635,28 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.refuse_beyond(after milepost."position") RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+declare
+  horizon "milepost".position;
+begin
+  if pg_is_in_recovery() or refuse_beyond.after <= "milepost".newest_given() then
+    return true;
+  end if;
+  horizon := "milepost".horizon();
+  raise exception 'position %:% is above everything that this log has given; its horizon is %:%',
+    (after).transaction_id, (after).position, (horizon).transaction_id, (horizon).position
+    using errcode = 'MP012',
+    detail = json_build_object(
+      'position', (after).transaction_id || ':' || (after).position,
+      'horizon', (horizon).transaction_id || ':' || (horizon).position
+    )::text,
+    hint = 'It is of another log, or of a newer copy of this one. Connect to the right server, or start from a position of this log.';
+end;
+$$;
+
 CREATE FUNCTION milepost.refuse_conditions(unique_key text, after bigint[], on_dead text, replace boolean, unique_for interval) RETURNS void
     LANGUAGE plpgsql IMMUTABLE
     AS $$
@@ -5735,12 +5761,20 @@ CREATE FUNCTION milepost.refuse_gone(after milepost."position") RETURNS boolean
     AS $$
 declare
   removed "milepost".position;
+  facts text;
 begin
   select removed_transaction_id, removed_position into removed from "milepost".log;
+  if after < removed then
+    facts := json_build_object(
+      'position', (after).transaction_id || ':' || (after).position,
+      'continue_from', (removed).transaction_id || ':' || (removed).position
+    );
+  end if;
   if after < removed and "milepost".is_archived(after, removed) then
     raise exception 'messages after position %:% are only in the archive: the table begins after %:%',
       (after).transaction_id, (after).position, (removed).transaction_id, (removed).position
       using errcode = 'MP041',
+      detail = facts,
       hint = format(
         'SQL reads the table alone. Read them with: milepost read --from %s:%s', (after).transaction_id, (after).position
       );
@@ -5748,6 +5782,7 @@ begin
     raise exception 'messages after position %:% were removed: the log begins after %:%',
       (after).transaction_id, (after).position, (removed).transaction_id, (removed).position
       using errcode = 'MP041',
+      detail = facts,
       hint = format(
         'Start from %s:%s to read what is left.', (removed).transaction_id, (removed).position
       );
@@ -5817,6 +5852,10 @@ begin
     raise exception 'position %:% was lost in a restore or a failover, with all messages after %:%',
       (after).transaction_id, (after).position, lost.after_transaction_id, lost.after_position
       using errcode = 'MP007',
+      detail = json_build_object(
+        'position', (after).transaction_id || ':' || (after).position,
+        'continue_from', lost.after_transaction_id || ':' || lost.after_position
+      )::text,
       hint = format(
         'Effects of the lost messages outside of the database still exist. Start from %s:%s to read what the log has.',
         lost.after_transaction_id, lost.after_position
@@ -5924,6 +5963,7 @@ begin
   );
   if newer = '{}' then
     done := "milepost".refuse_lost(refuse_newer.after);
+    done := "milepost".refuse_beyond(refuse_newer.after);
     return;
   end if;
   raise exception 'messages of key % were appended after position %:%, at %',

@@ -16,7 +16,7 @@ from psycopg import errors as pg
 
 from milepost import AppendConflict, Message, Milepost, Newer, Position, append, db
 from milepost.db import Connection
-from milepost.errors import IndexMissing, InvalidCondition, UnsafeIsolation
+from milepost.errors import BeyondHorizon, IndexMissing, InvalidCondition, UnsafeIsolation
 from milepost.log.append import COPY_FROM
 from tests.chaos.options import SECONDS
 from tests.sabotage import replace_in
@@ -202,6 +202,18 @@ def test_other_isolation_levels_are_refused(mp: Milepost, conn: Connection) -> N
     assert history(mp) == []
 
 
+def test_a_position_that_the_log_has_not_given_is_refused(mp: Milepost, conn: Connection) -> None:
+    """The one of another log would let everything pass."""
+    with conn.transaction():
+        (own,) = append(conn, message())
+        append(conn, message(), unless=unless(own))
+    above = Position(own.transaction_id + 1_000_000, own.position + 1_000_000)
+    with pytest.raises(BeyondHorizon) as caught:
+        append(conn, message(), unless=unless(above))
+    assert (caught.value.position, caught.value.horizon) == (above, history(mp)[-1])
+    assert len(history(mp)) == 2
+
+
 def test_what_cannot_be_a_condition_is_refused(conn: Connection) -> None:
     with pytest.raises(InvalidCondition, match=r"Position\.BEGINNING"):
         Newer(key=KEY, after=None)  # type: ignore[arg-type]  # what a caller might pass
@@ -209,6 +221,8 @@ def test_what_cannot_be_a_condition_is_refused(conn: Connection) -> None:
         Newer(key="", after=Position.BEGINNING)
     with pytest.raises(InvalidCondition, match=r"\['T'\]"):
         unless(types="T")
+    with pytest.raises(InvalidCondition, match="no message would count"):
+        unless(types=[])
     with pytest.raises(InvalidCondition, match="Newer"):
         append(conn, message(), unless=Position.BEGINNING)  # type: ignore[call-overload]
 

@@ -9,7 +9,10 @@ import pytest
 
 from milepost import Message, Milepost, Position, append
 from milepost.db import Connection
+from milepost.errors import BeyondHorizon, RangeRemoved
 from milepost.log import Reader
+from milepost.sql import LogOrder
+from tests.archiving import remove
 from tests.following import NEVER_SECONDS, following
 from tests.integration.log.conftest import OpenSession
 
@@ -130,3 +133,38 @@ def test_a_batch_says_how_far_it_reached(conn: Connection, session: OpenSession)
     assert second.reached >= appended[2]
     assert third.messages == []
     assert third.reached >= second.reached > Position.BEGINNING
+
+
+def test_a_position_above_everything_that_was_given_is_refused(
+    mp: Milepost, conn: Connection, order: LogOrder
+) -> None:
+    """Of another server: nothing would be read there, for ever."""
+    (newest,) = append(conn, Message("T", {}))
+    above = {
+        "append": [Position(0, newest.position + 1), Position(1, 1)],
+        "transaction": [Position(newest.transaction_id + 1_000_000, 1)],
+    }
+    for position in above[order]:
+        with pytest.raises(BeyondHorizon, match="Connect to the right server") as caught:
+            list(mp.read(position))
+        assert (caught.value.position, caught.value.horizon) == (position, newest)
+
+
+def test_a_position_that_was_rolled_back_is_not(mp: Milepost, conn: Connection) -> None:
+    append(conn, Message("T", {}))
+    with conn.transaction(force_rollback=True):
+        *_, undone = append(conn, *(Message("Undone", n) for n in range(300)))
+    with mp.reader(undone) as reader:
+        assert reader.read().messages == []
+
+
+def test_a_position_before_what_was_removed_is_refused_with_the_one_to_continue_from(
+    mp: Milepost, conn: Connection
+) -> None:
+    (removed, kept) = append(conn, Message("T", {}), Message("T", {}))
+    remove(conn, removed)
+    with pytest.raises(RangeRemoved) as caught:
+        list(mp.read())
+    assert caught.value.position == Position.BEGINNING
+    assert caught.value.continue_from == removed
+    assert [message.position for message in mp.read(removed)] == [kept]

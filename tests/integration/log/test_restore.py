@@ -377,8 +377,9 @@ def test_a_copy_in_the_same_cluster_gives_no_position_twice(copied: Copied) -> N
     assert min(new) > max(copied.later)
     assert positions_read(mp) == copied.old + new
     for seen in copied.later:
-        with pytest.raises(PositionLost):
+        with pytest.raises(PositionLost) as lost:
             positions_read(mp, seen)
+        assert (lost.value.position, lost.value.continue_from) == (seen, copied.old[-1])
     assert positions_read(mp, copied.old[-1]) == new
 
 

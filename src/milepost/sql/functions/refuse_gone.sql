@@ -5,12 +5,20 @@ create or replace function {schema}.refuse_gone(after {schema}.position) returns
 language plpgsql stable as $$
 declare
   removed {schema}.position;
+  facts text;
 begin
   select removed_transaction_id, removed_position into removed from {schema}.log;
+  if after < removed then
+    facts := json_build_object(
+      'position', (after).transaction_id || ':' || (after).position,
+      'continue_from', (removed).transaction_id || ':' || (removed).position
+    );
+  end if;
   if after < removed and {schema}.is_archived(after, removed) then
     raise exception 'messages after position %:% are only in the archive: the table begins after %:%',
       (after).transaction_id, (after).position, (removed).transaction_id, (removed).position
       using errcode = 'MP041',
+      detail = facts,
       hint = format(
         'SQL reads the table alone. Read them with: milepost read --from %s:%s', (after).transaction_id, (after).position
       );
@@ -18,6 +26,7 @@ begin
     raise exception 'messages after position %:% were removed: the log begins after %:%',
       (after).transaction_id, (after).position, (removed).transaction_id, (removed).position
       using errcode = 'MP041',
+      detail = facts,
       hint = format(
         'Start from %s:%s to read what is left.', (removed).transaction_id, (removed).position
       );

@@ -14,6 +14,10 @@ begin
     raise exception 'position %:% was lost in a restore or a failover, with all messages after %:%',
       (after).transaction_id, (after).position, lost.after_transaction_id, lost.after_position
       using errcode = 'MP007',
+      detail = json_build_object(
+        'position', (after).transaction_id || ':' || (after).position,
+        'continue_from', lost.after_transaction_id || ':' || lost.after_position
+      )::text,
       hint = format(
         'Effects of the lost messages outside of the database still exist. Start from %s:%s to read what the log has.',
         lost.after_transaction_id, lost.after_position

@@ -70,6 +70,7 @@ begin
   );
   if newer = '{}' then
     done := {schema}.refuse_lost(refuse_newer.after);
+    done := {schema}.refuse_beyond(refuse_newer.after);
     return;
   end if;
   raise exception 'messages of key % were appended after position %:%, at %',
