@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from milepost.health.check import TOLD, Check, Limits, first_line, listed
@@ -79,7 +80,7 @@ def _failing(late: Sequence[ScheduleStatus]) -> Iterator[Problem]:
             f"row and is overdue by {duration(schedule.overdue_seconds)}: "
             f"{first_line(schedule.last_error or '')}",
             "repair the cause, it is tried again at least every minute; or milepost schedules "
-            f"pause {schedule.name}",
+            f"pause {quote(schedule.name)}",
         )
     if more := [schedule.name for schedule in late[TOLD:]]:
         what = f"{count(len(more), 'schedule')} more cannot be put: {listed(more)}"
@@ -134,7 +135,8 @@ def _due(channels: Sequence[ChannelStatus], limits: Limits) -> Iterator[Problem]
             "queue",
             f"A job of {channel.name!r} has been due for {duration(seconds)}: {channel.ready:,} "
             f"are ready, {channel.rate:,.0f} per second are completed",
-            f"run a worker for it, or more workers: milepost run MODULE:NAME --only {channel.name}",
+            "run a worker for it, or more workers: milepost run MODULE:NAME "
+            f"--only {quote(channel.name)}",
         )
     if more := [channel.name for channel, _ in late[TOLD:]]:
         what = f"Jobs of {count(len(more), 'channel')} more have been due for as long"
