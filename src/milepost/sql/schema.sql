@@ -105,6 +105,94 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.advisory_keys() RETURNS TABLE(what text, classid bigint, objid bigint, objsubid integer, relation regclass, privilege text)
+    LANGUAGE sql STABLE
+    AS $$
+  with named (what, key, relation, privilege) as (
+    select
+      'the removal of old messages', hashtextextended('milepost.removal."milepost"', 0),
+      '"milepost".replays'::regclass, 'insert'
+    union all
+    select
+      'the creation of indexes', hashtextextended('milepost.index."milepost"', 0),
+      '"milepost".log', 'update'
+    union all
+    select
+      'migrations', hashtextextended('milepost.migrate.' || 'milepost', 0), '"milepost".log', 'update'
+    union all
+    select
+      'the archive', hashtextextended('milepost.archive."milepost"', 0), '"milepost".archive', 'insert'
+    union all
+    select
+      'the files of the archive', hashtextextended('milepost.archive.files."milepost"', 0),
+      '"milepost".archive', 'insert'
+    union all
+    select
+      'the demo', hashtextextended('milepost.demo."milepost"', 0), '"milepost".log', 'update'
+    union all
+    select
+      format('the schedule %L', s.name),
+      hashtextextended(s.name, '"milepost".schedules'::regclass::oid::bigint),
+      '"milepost".schedules', 'update'
+    from "milepost".schedules as s
+    union all
+    select distinct
+      format('the pipeline %L', p.name),
+      hashtextextended('milepost.pipeline."milepost".' || p.name, 0),
+      '"milepost".pipelines'::regclass, 'update'
+    from "milepost".pipelines as p
+    union all
+    select distinct
+      format('the target %L', p.target),
+      hashtextextended('milepost.target.' || p.target_schema || '.' || p.target, 0),
+      '"milepost".pipelines'::regclass, 'update'
+    from "milepost".pipelines as p
+    where p.target is not null
+    union all
+    -- Created by the owner, or by a role that runs pipelines.
+    select
+      format('the staging table %s', c.relname),
+      hashtextextended('milepost.staging."milepost".' || c.relname, 0),
+      case when c.relname like 'staging\_spark\_%' then '"milepost".messages'
+        else '"milepost".pipelines' end::regclass,
+      case when c.relname like 'staging\_spark\_%' then 'insert' else 'update' end
+    from pg_class as c
+    where c.relnamespace = '"milepost"'::regnamespace and c.relname like 'staging\_%'
+    union all
+    select
+      'the notification of appends', -'"milepost".messages'::regclass::bigint,
+      '"milepost".messages', 'insert'
+    union all
+    select
+      'the notification of puts', -'"milepost".jobs'::regclass::bigint - other,
+      '"milepost".jobs', 'select'
+    from unnest(array[0, 4294967296]) as other
+  )
+  select n.what, (n.key >> 32) & 4294967295, n.key & 4294967295, 1, n.relation, n.privilege
+  from named as n
+  union all
+  -- The turns of processors: two numbers.
+  select
+    format('the turn of the processor %L', p.name), (hashed >> 32) & 4294967295,
+    hashed & 4294967295, 2, '"milepost".checkpoints', 'update'
+  from "milepost".processors as p
+  cross join lateral hashtextextended(
+    p.name || ' ' || p.version::text, '"milepost".processors'::regclass::oid::bigint
+  ) as hashed
+  union all
+  select
+    'the appends to a key', '"milepost".messages_position_seq'::regclass::bigint, null, 1,
+    '"milepost".messages', 'insert'
+  union all
+  select
+    'the floor of an append', '"milepost".messages'::regclass::bigint, null, 1,
+    '"milepost".messages', 'insert'
+  union all
+  select
+    'a parked key', '"milepost".parked_keys'::regclass::bigint, null, 2,
+    '"milepost".parked_keys', 'update'
+$$;
+
 CREATE FUNCTION milepost.age_ready(max_count integer DEFAULT 1000) RETURNS bigint
     LANGUAGE plpgsql
     SET jit TO 'off'
