@@ -6,8 +6,8 @@ the server's error into the class that Python callers catch.
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass, field
+from shlex import quote
 from string import Formatter
 from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
 
@@ -26,10 +26,14 @@ class MilepostError(Exception):
 class _Template(Formatter):
     """`{owner}` is the error's attribute of that name. `{known:none}` is for a list, which is shown
     as its items, or for a value that may be None: the text after the colon is shown if it is empty.
+    `{name!q}` is for a command that is to be pasted: names are what users and producers choose.
     """
 
     def get_value(self, key: int | str, args: Sequence[Any], _kwargs: Mapping[str, Any]) -> Any:
         return getattr(args[0], str(key))
+
+    def convert_field(self, value: Any, conversion: Any) -> Any:
+        return quote(str(value)) if conversion == "q" else super().convert_field(value, conversion)
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if isinstance(value, list):
@@ -222,7 +226,7 @@ class NotPermitted(WithFacts):
         return f"{_as_role(self.what, self.role)}. {self._advice()}"
 
     def _advice(self) -> str:
-        role = "ROLE" if self.role is None else shlex.quote(self.role)
+        role = "ROLE" if self.role is None else quote(self.role)
         option = schema_option(self.schema)
         command = f"milepost grant {role} --to {self.activity or 'ACTIVITY'} --apply{option}"
         advice = f"Run as the owner of the schema {self.schema!r}: {command}"
@@ -664,7 +668,7 @@ class HandlerFailed(ProcessorError):
     cause: str
     template = """the handler failed {attempts} times on the message at {position}: {cause}. The
         checkpoint is before this message. Fix the handler and start again, or set the message
-        aside: milepost processors skip {processor} --at {position}"""
+        aside: milepost processors skip {processor!q} --at {position}"""
 
 
 class NoHandler(ProcessorError):
@@ -682,7 +686,7 @@ class CannotDecode(HandlerFailed):
 
     template = """the message at {position} cannot be decoded in Python: {cause}. No handler was
         called with it, and the checkpoint is before it. Set it aside: milepost processors skip
-        {processor} --at {position}; or rewrite it in SQL. Then start again."""
+        {processor!q} --at {position}; or rewrite it in SQL. Then start again."""
 
     def __init__(self, processor: str, position: str, reason: str) -> None:
         super().__init__(processor, position, 1, reason)
@@ -698,7 +702,7 @@ class TransactionEnded(ProcessorError):
     template = """its handler ended its own transaction in SQL, given the messages from {first} to
         {last}: {cause}. {_state} Remove the COMMIT or ROLLBACK from the handler, complete or undo
         its partial effects, and start again; or remove its effects and go back: milepost processors
-        reset {processor} --to POSITION"""
+        reset {processor!q} --to POSITION"""
 
     @property
     def _state(self) -> str:
@@ -720,7 +724,7 @@ class ParkingFull(ProcessorError):
     oldest_key: str | None
     template = """max_parked allows {limit} parked messages, and there would be more; {_oldest}.
         Nothing of the batch was stored. Fix the cause of their failures. Then: milepost
-        dead-letters retry --all --processor {processor} (or drop), and start again; or raise
+        dead-letters retry --all --processor {processor!q} (or drop), and start again; or raise
         max_parked."""
 
     @property
@@ -733,7 +737,7 @@ class ResetNeedsApplication(ProcessorError):
     """A reset without the reset handlers, which are in the application."""
 
     template = """it has reset handlers, which are part of its reset: nothing was changed. Name the
-        application that has them: milepost processors reset {processor} --to ... --app
+        application that has them: milepost processors reset {processor!q} --to ... --app
         MODULE:NAME"""
 
 
@@ -916,7 +920,7 @@ class SeveralToSkip(ProcessorError):
 
     positions: list[str]
     template = """the next messages of its segments are at {positions}. Choose the one to skip:
-        milepost processors skip {processor} --at POSITION"""
+        milepost processors skip {processor!q} --at POSITION"""
 
 
 class UnknownDeadLetter(WithFacts):
@@ -1061,7 +1065,7 @@ class OldSchedule(WithFacts):
     name: str
     template = """The schedule {name!r} is still a job of the previous release: nothing was changed.
         Start an application of this release that has the schedule: milepost run MODULE:NAME. To
-        remove it now: milepost schedules remove {name}"""
+        remove it now: milepost schedules remove {name!q}"""
 
 
 class AppNotFound(MilepostError):
@@ -1341,7 +1345,7 @@ class StateLost(_OfPipeline):
     @property
     def _otherwise(self) -> str:
         if self.has_table:
-            command = f"milepost pipelines rebuild {self.pipeline} MODULE:NAME"
+            command = f"milepost pipelines rebuild {quote(self.pipeline)} MODULE:NAME"
             return f"fill a new version from the log: {command}"
         return "create a pipeline with another name that writes to another path"
 
@@ -1369,13 +1373,13 @@ class OtherVersionActive(_OfPipeline):
         if self.kept is not None:
             return (
                 f"Deploy that code, or show version {self.kept} again: milepost pipelines "
-                f"rollback {self.pipeline} --to-version {self.kept}"
+                f"rollback {quote(self.pipeline)} --to-version {self.kept}"
             )
         if self.active_code_version is not None and self.active_code_version > self.code_version:
             return "This code is the older one: deploy the newer one."
         return (
             f"Version {self.code_version} is not built yet. Run: milepost pipelines rebuild "
-            f"{self.pipeline} MODULE:NAME"
+            f"{quote(self.pipeline)} MODULE:NAME"
         )
 
 

@@ -6,10 +6,11 @@ runs the same statements that `milepost grant` prints.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, get_args
 
-from psycopg.sql import Identifier
+from psycopg.sql import Identifier, Literal
 
 from milepost import db, sql
 from milepost.errors import NotPermitted, UnknownRole
@@ -31,6 +32,7 @@ _INCLUDED: Mapping[Activity, Sequence[Activity]] = {
 }
 # PostgreSQL's warning that the current role may grant only some of it, or nothing.
 _NOT_GRANTED = "01007"
+_ROLE = re.compile(r"\{role(_name)?\}")
 
 
 def script(role: str, activities: Sequence[Activity], schema: str) -> str:
@@ -67,5 +69,6 @@ def statements(role: str, activities: Sequence[Activity], schema: str) -> str:
     wanted = {each for activity in activities for each in (activity, *_INCLUDED.get(activity, ()))}
     parts = [sql.grants("any"), *(sql.grants(each) for each in ACTIVITIES if each in wanted)]
     text = sql.render("\n".join(parts), schema)
-    # The role is filled in last: its name may be {schema}.
-    return text.replace("{role}", Identifier(role).as_string())
+    # The role is filled in last, and in one go: its name may be {schema}.
+    names = {"{role}": Identifier(role).as_string(), "{role_name}": Literal(role).as_string()}
+    return _ROLE.sub(lambda found: names[found[0]], text)

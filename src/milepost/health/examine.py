@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from milepost import db, sql
 from milepost.health import archive, followers, jobs, storage
+from milepost.health.advisory import AdvisoryLock, advisory_check
 from milepost.health.check import Check, Limits
 from milepost.health.describe import log_checks
 from milepost.health.storage import SequenceStatus, TableStatus
@@ -57,6 +58,7 @@ class Examination(Viewer):
 
     def checks(self) -> list[Check]:
         return [
+            self._check("advisory", self._advisory),
             self._check("processors", self._processors),
             self._claims(),
             self._check("pipelines", self._pipelines),
@@ -73,6 +75,10 @@ class Examination(Viewer):
     def _unknown(self, area: Area) -> Check:
         first = next(problem for problem in self.unseen if problem.area == area)
         return Check(area, "unknown", (first,))
+
+    def _advisory(self, conn: Connection, schema: str) -> Check:
+        found = db.fetch_records(conn, schema, "health_advisory", AdvisoryLock)
+        return advisory_check(found, self.limits)
 
     def _processors(self, conn: Connection, schema: str) -> Check:
         found = list_processors(conn, schema, max_counted=None)

@@ -123,7 +123,8 @@ def _unclaimed(name: str, claims: list[UnfilledClaim]) -> Problem:
     return Problem(
         "claims",
         f"Processor {name!r}: no instance has claimed {segments} {numbers}, with {running}",
-        f"check their errors: milepost processors segments {name}; then restart its instances",
+        f"check their errors: milepost processors segments {quote(name)}; "
+        "then restart its instances",
     )
 
 
@@ -218,9 +219,9 @@ def _failed(status: Follower) -> Problem:
     name = status.name
     remedy = "fix the cause and start it again: milepost run MODULE:NAME"
     if _area(status) == "processors":
-        remedy += f"; or set the message aside: milepost processors skip {name}"
+        remedy += f"; or set the message aside: milepost processors skip {quote(name)}"
     elif _is_rebuild(status):
-        remedy = f"milepost pipelines rebuild {name} MODULE:NAME"
+        remedy = f"milepost pipelines rebuild {quote(name)} MODULE:NAME"
     return Problem(_area(status), f"{_title(status)} has failed: {cause}", remedy)
 
 
@@ -228,7 +229,7 @@ def _silent(status: Follower) -> Problem:
     what = f"has not reported for {duration(status.silent_seconds)}: its process is gone or hangs"
     again = "milepost run MODULE:NAME"
     if _is_rebuild(status):
-        again = f"milepost pipelines rebuild {status.name} MODULE:NAME"
+        again = f"milepost pipelines rebuild {quote(status.name)} MODULE:NAME"
     return Problem(_area(status), f"{_title(status)} {what}", f"start it again: {again}")
 
 
@@ -238,7 +239,7 @@ def _lagging(status: Follower) -> Problem:
     if status.state == "stopped":
         return Problem(area, f"{_title(status)} {what}", "start it: milepost run MODULE:NAME")
     error = f"; last error: {first_line(status.last_error)}" if status.last_error else ""
-    remedy = f"check whether it makes progress: milepost {area} show {status.name}"
+    remedy = f"check whether it makes progress: milepost {area} show {quote(status.name)}"
     return Problem(area, f"{_title(status)} {what}{error}", remedy)
 
 

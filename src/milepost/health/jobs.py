@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from milepost import db
@@ -135,7 +136,7 @@ def _failing(late: Sequence[ScheduleStatus]) -> Iterator[Problem]:
             f"row and is overdue by {duration(schedule.overdue_seconds)}: "
             f"{first_line(schedule.last_error or '')}",
             "repair the cause, it is tried again at least every minute; or milepost schedules "
-            f"pause {schedule.name}",
+            f"pause {quote(schedule.name)}",
         )
     if more := [schedule.name for schedule in late[TOLD:]]:
         what = f"{count(len(more), 'schedule')} more cannot be put: {listed(more)}"
@@ -176,7 +177,7 @@ def _dead(channels: Sequence[ChannelStatus], limits: Limits) -> Iterator[Problem
 
 
 def _worker_remedy(name: str) -> str:
-    return f"run a worker for it, or more workers: milepost run MODULE:NAME --only {name}"
+    return f"run a worker for it, or more workers: milepost run MODULE:NAME --only {quote(name)}"
 
 
 def _due(channels: Sequence[ChannelStatus], limits: Limits) -> Iterator[Problem]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from psycopg import errors as pg
@@ -60,7 +61,7 @@ def _exhaustion(
         yield Problem(
             "sequences",
             f"The role {username} may not see {count(len(hidden), 'sequence')}: {listed(hidden)}",
-            f"milepost grant {username} --to metrics",
+            f"milepost grant {quote(username)} --to metrics",
             is_unknown=True,
         )
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from shlex import quote
 from typing import TYPE_CHECKING, TypeVar
 
 import psycopg
@@ -115,7 +116,7 @@ def _reason(error: psycopg.Error, username: str) -> tuple[str, str] | None:
     """Why something could not be seen, and what to do about it."""
     words = error.diag.message_primary or str(error)
     if isinstance(error, pg.InsufficientPrivilege):
-        return f"{words} (role {username})", f"milepost grant {username} --to metrics"
+        return f"{words} (role {username})", f"milepost grant {quote(username)} --to metrics"
     if isinstance(error, pg.LockNotAvailable):
         reason = f"{words}: another session has locked the table"
         return reason, "see the blocking sessions under locks"

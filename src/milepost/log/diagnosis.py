@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 # Created only on request, by these options of `milepost migrate`.
 INDEX_OPTIONS = {"messages_key": "--with-key-index", "messages_id": "--with-id-index"}
 Area: TypeAlias = Literal[
-    "server", "schema", "log", "horizon", "locks", "processors", "claims", "pipelines", "queue",
-    "schedules", "archive", "sequences", "disk",
+    "server", "schema", "log", "horizon", "locks", "advisory", "processors", "claims", "pipelines",
+    "queue", "schedules", "archive", "sequences", "disk",
 ]  # fmt: skip
 
 

@@ -1,28 +1,22 @@
 """Put jobs in the caller's own transaction.
 
-One job is one call of put_bytes(), a few are one call of put_many_bytes(), many are one COPY; with
-a driver other than psycopg 3, several calls of put_many_bytes(). Whatever the way, the jobs exist
-if and only if the caller's transaction commits.
+One job is one call of put_bytes(), more are one call of put_many_bytes() for each thousand. Not
+COPY, which a role could use only with the privilege to choose the ids of jobs. Whatever the way,
+the jobs exist if and only if the caller's transaction commits.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 from milepost import sql
-from milepost.drivers import Copy
 from milepost.queue.encode import (
     Row,
     are_plain,
-    check_channel,
     encode,
     encode_plain,
-    encode_value,
-    is_conditional,
 )
 from milepost.records import Job
 from milepost.steps import run_steps
@@ -33,17 +27,7 @@ if TYPE_CHECKING:
     from milepost.drivers import AnyAsyncConnection, AnyConnection
     from milepost.steps import Steps
 
-# From here on COPY is faster than one call with arrays, as for the log.
-COPY_FROM = 200
-PUT_AT_MOST = 1000  # by one call, where there is no COPY
-# An enum travels as text, in COPY's binary format too.
-_COPY_TYPES = (
-    "int8", "text", "bytea", "timestamptz", "text", "int2", "int4", "bytea", "interval",
-    "text",
-)  # fmt: skip
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_PLAIN_TYPES = _COPY_TYPES[:4]
-_TRACED_TYPES = (*_PLAIN_TYPES, "text")
+PUT_AT_MOST = 1000  # by one call
 
 
 @overload
@@ -69,8 +53,8 @@ def put(
 def _put(
     conn: AnyConnection | AnyAsyncConnection, jobs: tuple[Job, ...], schema: str, trace: str | None
 ) -> list[int] | Awaitable[list[int]]:
-    def plan(can_copy: bool) -> tuple[Steps[list[int]], bool]:
-        return _steps(jobs, schema, trace, can_copy=can_copy)
+    def plan(_can_copy: bool) -> tuple[Steps[list[int]], bool]:
+        return _steps(jobs, schema, trace)
 
     return run_steps(conn, plan, schema, "put")
 
@@ -111,16 +95,16 @@ def _put_group(
     schema: str,
     trace: str | None,
 ) -> tuple[list[int], int] | Awaitable[tuple[list[int], int]]:
-    def plan(can_copy: bool) -> tuple[Steps[tuple[list[int], int]], bool]:
-        return _group(jobs, then, schema, trace, can_copy=can_copy), True
+    def plan(_can_copy: bool) -> tuple[Steps[tuple[list[int], int]], bool]:
+        return _group(jobs, then, schema, trace), True
 
     return run_steps(conn, plan, schema, "put")
 
 
 def _group(
-    jobs: tuple[Job, ...], then: Job, schema: str, trace: str | None, *, can_copy: bool
+    jobs: tuple[Job, ...], then: Job, schema: str, trace: str | None
 ) -> Steps[tuple[list[int], int]]:
-    steps, _ = _steps(jobs, schema, trace, can_copy=can_copy)
+    steps, _ = _steps(jobs, schema, trace)
     ids = yield from steps
     final = replace(then, after=[*then.after, *ids])
     (last,) = yield from _call(_statement([encode(final)], schema, trace))
@@ -139,15 +123,12 @@ def _refuse_others(conn: object, jobs: Sequence[object]) -> None:
             raise TypeError(f"put() was given a {kind.__name__}, expected a milepost.Job.")
 
 
-def _steps(
-    jobs: Sequence[Job], schema: str, trace: str | None, *, can_copy: bool
-) -> tuple[Steps[list[int]], bool]:
+def _steps(jobs: Sequence[Job], schema: str, trace: str | None) -> tuple[Steps[list[int]], bool]:
     """What is to be done, and whether it is more than one statement. What is refused is refused
     here, or there. `trace`: of the span in which they are put."""
     is_plain = are_plain(jobs)
-    if len(jobs) >= COPY_FROM and (is_plain or not any(map(is_conditional, jobs))):
-        write = _copy if can_copy else _call_often
-        return write(jobs, schema, trace, is_plain=is_plain), True
+    if len(jobs) > PUT_AT_MOST:
+        return _call_often(jobs, schema, trace, is_plain=is_plain), True
     return _call(_statement_of(jobs, schema, trace, is_plain=is_plain)), False
 
 
@@ -173,53 +154,8 @@ def _call_often(
 def _call(statement: Statement | None) -> Steps[list[int]]:
     if statement is None:
         return []
-    found = yield statement
-    return [id_ for (id_,) in found]
-
-
-def _copy(
-    jobs: Sequence[Job], schema: str, trace: str | None, *, is_plain: bool
-) -> Steps[list[int]]:
-    """Their ids and the server's time come first: COPY returns nothing, and computes nothing. They
-    are encoded while the server writes the earlier ones; a savepoint undoes those if one is
-    refused."""
-    counts = Counter([job.channel for job in jobs])
-    for name in counts:
-        check_channel(name)
-    parameters = {
-        "count": len(jobs),
-        "channels": list(counts),
-        "counts": list(counts.values()),
-    }
-    ((microseconds, ids),) = yield sql.query("queue_draw_ids", schema), parameters
-    now = EPOCH + timedelta(microseconds=microseconds)
-    if is_plain and trace is None:
-        rows = _plain_rows(jobs, now, ids)
-        yield Copy(sql.query("queue_copy_plain", schema), _PLAIN_TYPES, rows)
-    elif is_plain:
-        rows = ((*row, trace) for row in _plain_rows(jobs, now, ids))
-        yield Copy(sql.query("queue_copy_traced", schema), _TRACED_TYPES, rows)
-    else:
-        yield Copy(sql.query("queue_copy", schema), _COPY_TYPES, _rows(jobs, now, ids, trace))
-    return list(ids)
-
-
-def _plain_rows(jobs: Sequence[Job], now: datetime, ids: list[int]) -> Iterator[tuple[Any, ...]]:
-    for id_, job in zip(ids, jobs, strict=True):
-        yield id_, job.channel, encode_value("content", job.content), now
-
-
-def _rows(
-    jobs: Sequence[Job], now: datetime, ids: list[int], trace: str | None
-) -> Iterator[tuple[Any, ...]]:
-    for id_, job in zip(ids, jobs, strict=True):
-        row = encode(job)
-        run_at = row.run_at or (now if row.delay is None else now + row.delay)
-        status = "scheduled" if run_at > now else "ready"
-        yield (
-            id_, row.channel, row.content, run_at, status, row.priority, row.max_attempts,
-            row.state, row.keep_for, trace,
-        )  # fmt: skip
+    ((found,),) = yield statement
+    return found if isinstance(found, list) else [found]
 
 
 def _plain_statement(

@@ -106,6 +106,94 @@ exception
 end;
 $$;
 
+CREATE FUNCTION milepost.advisory_keys() RETURNS TABLE(what text, classid bigint, objid bigint, objsubid integer, relation regclass, privilege text)
+    LANGUAGE sql STABLE
+    AS $$
+  with named (what, key, relation, privilege) as (
+    select
+      'the removal of old messages', hashtextextended('milepost.removal."milepost"', 0),
+      '"milepost".replays'::regclass, 'insert'
+    union all
+    select
+      'the creation of indexes', hashtextextended('milepost.index."milepost"', 0),
+      '"milepost".log', 'update'
+    union all
+    select
+      'migrations', hashtextextended('milepost.migrate.' || 'milepost', 0), '"milepost".log', 'update'
+    union all
+    select
+      'the archive', hashtextextended('milepost.archive."milepost"', 0), '"milepost".archive', 'insert'
+    union all
+    select
+      'the files of the archive', hashtextextended('milepost.archive.files."milepost"', 0),
+      '"milepost".archive', 'insert'
+    union all
+    select
+      'the demo', hashtextextended('milepost.demo."milepost"', 0), '"milepost".log', 'update'
+    union all
+    select
+      format('the schedule %L', s.name),
+      hashtextextended(s.name, '"milepost".schedules'::regclass::oid::bigint),
+      '"milepost".schedules', 'update'
+    from "milepost".schedules as s
+    union all
+    select distinct
+      format('the pipeline %L', p.name),
+      hashtextextended('milepost.pipeline."milepost".' || p.name, 0),
+      '"milepost".pipelines'::regclass, 'update'
+    from "milepost".pipelines as p
+    union all
+    select distinct
+      format('the target %L', p.target),
+      hashtextextended('milepost.target.' || p.target_schema || '.' || p.target, 0),
+      '"milepost".pipelines'::regclass, 'update'
+    from "milepost".pipelines as p
+    where p.target is not null
+    union all
+    -- Created by the owner, or by a role that runs pipelines.
+    select
+      format('the staging table %s', c.relname),
+      hashtextextended('milepost.staging."milepost".' || c.relname, 0),
+      case when c.relname like 'staging\_spark\_%' then '"milepost".messages'
+        else '"milepost".pipelines' end::regclass,
+      case when c.relname like 'staging\_spark\_%' then 'insert' else 'update' end
+    from pg_class as c
+    where c.relnamespace = '"milepost"'::regnamespace and c.relname like 'staging\_%'
+    union all
+    select
+      'the notification of appends', -'"milepost".messages'::regclass::bigint,
+      '"milepost".messages', 'insert'
+    union all
+    select
+      'the notification of puts', -'"milepost".jobs'::regclass::bigint - other,
+      '"milepost".jobs', 'select'
+    from unnest(array[0, 4294967296]) as other
+  )
+  select n.what, (n.key >> 32) & 4294967295, n.key & 4294967295, 1, n.relation, n.privilege
+  from named as n
+  union all
+  -- The turns of processors: two numbers.
+  select
+    format('the turn of the processor %L', p.name), (hashed >> 32) & 4294967295,
+    hashed & 4294967295, 2, '"milepost".checkpoints', 'update'
+  from "milepost".processors as p
+  cross join lateral hashtextextended(
+    p.name || ' ' || p.version::text, '"milepost".processors'::regclass::oid::bigint
+  ) as hashed
+  union all
+  select
+    'the appends to a key', '"milepost".messages_position_seq'::regclass::bigint, null, 1,
+    '"milepost".messages', 'insert'
+  union all
+  select
+    'the floor of an append', '"milepost".messages'::regclass::bigint, null, 1,
+    '"milepost".messages', 'insert'
+  union all
+  select
+    'a parked key', '"milepost".parked_keys'::regclass::bigint, null, 2,
+    '"milepost".parked_keys', 'update'
+$$;
+
 CREATE FUNCTION milepost.age_ready(max_count integer DEFAULT 1000) RETURNS bigint
     LANGUAGE plpgsql
     SET jit TO 'off'
@@ -541,14 +629,25 @@ begin
 end;
 $$;
 
-CREATE FUNCTION milepost.appending_role() RETURNS name
+CREATE FUNCTION milepost.appending_role(query uuid) RETURNS name
     LANGUAGE plpgsql STABLE
     AS $$
 declare
   caller constant name := coalesce(nullif(current_setting('role'), 'none'), session_user);
+  other name;
 begin
   if not has_column_privilege(caller, '"milepost".messages', 'data', 'insert') then
     raise exception 'permission denied for table messages' using errcode = 'insufficient_privilege';
+  end if;
+  select w.role into other
+  from "milepost".spark_writes as w
+  join pg_roles as r on r.rolname = w.role
+  where w.query = appending_role.query and not pg_has_role(caller, r.oid, 'usage');
+  if found then
+    raise exception 'the write % from Spark is of role %, of which role % is not a member',
+      appending_role.query, other, caller
+      using errcode = 'object_not_in_prerequisite_state',  -- no grant of ours would help
+        hint = 'Nothing was written. Continue it as that role, or as a member of it.';
   end if;
   return caller;
 end;
@@ -1166,7 +1265,7 @@ CREATE FUNCTION milepost.close_spark_write(query uuid) RETURNS void
 declare
   old_staging text;
 begin
-  perform "milepost".appending_role();
+  perform "milepost".appending_role(close_spark_write.query);
   delete from "milepost".spark_writes as w
   where w.query = close_spark_write.query and not w.is_stream
   returning w.staging into old_staging;
@@ -2432,6 +2531,21 @@ begin
       limit 1
     ),
     false
+  );
+end;
+$$;
+
+CREATE FUNCTION milepost.is_pipeline(name text, version integer) RETURNS boolean
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+begin
+  return exists (
+    select from "milepost".pipelines as p
+    where p.name = is_pipeline.name and p.version = is_pipeline.version
+  ) and not exists (
+    select from "milepost".processors as p
+    where p.name = is_pipeline.name and p.version = is_pipeline.version
   );
 end;
 $$;
@@ -4056,6 +4170,26 @@ CREATE FUNCTION milepost.moved_from() RETURNS text
   from "milepost".log as log, "milepost".log_place() as here
 $$;
 
+CREATE FUNCTION milepost.narrow_producer(role text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+begin
+  execute format(
+    'revoke insert, insert (
+      id, channel, content, run_at, status, priority, max_attempts, unique_key, state, keep_for,
+      unique_for, trace
+    ) on "milepost".jobs from %I',
+    role
+  );
+  execute format('revoke usage on sequence "milepost".jobs_id_seq from %I', role);
+  execute format('revoke insert (channel, last_id, jobs) on "milepost".channel_sizes from %I', role);
+  if not has_column_privilege(role, '"milepost".jobs', 'locked_until', 'update') then
+    execute format('revoke update (unique_for) on "milepost".jobs from %I', role);
+    execute format('revoke insert on "milepost".job_dependencies from %I', role);
+  end if;
+end;
+$$;
+
 CREATE FUNCTION milepost.newest_given() RETURNS milepost."position"
     LANGUAGE sql
     RETURN ROW((0)::bigint, COALESCE(pg_sequence_last_value('milepost.messages_position_seq'::regclass), (0)::bigint))::milepost."position";
@@ -4236,12 +4370,14 @@ end;
 $$;
 
 CREATE FUNCTION milepost.note_spark_write(query uuid, batch bigint, rows bigint, may_differ boolean) RETURNS boolean
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 declare
   written record;
 begin
+  perform "milepost".appending_role(note_spark_write.query);
   select w.batch, w.rows into written
   from "milepost".spark_writes as w
   where w.query = note_spark_write.query
@@ -4303,15 +4439,27 @@ CREATE FUNCTION milepost.open_spark_write(query uuid, is_stream boolean) RETURNS
     AS $$
 #variable_conflict use_column
 declare
-  caller constant name := "milepost".appending_role();
+  caller constant name := "milepost".appending_role(open_spark_write.query);
   staging constant text := 'staging_spark_' || replace(open_spark_write.query::text, '-', '');
 begin
-  insert into "milepost".spark_writes (query, is_stream, staging)
-  values (open_spark_write.query, open_spark_write.is_stream, staging)
+  if to_regclass(format('"milepost".%I', staging)) is null and (
+    select count(*) from "milepost".spark_writes as w
+    where w.role = caller and to_regclass(format('"milepost".%I', w.staging)) is not null
+  ) >= 100 then
+    raise exception 'role % has 100 writes from Spark, each with a staging table', caller
+      using errcode = 'configuration_limit_exceeded',
+        hint = 'Nothing was written. The table of a driver that was killed is dropped after a week; '
+          'close_spark_write() drops that of a batch write now. Or write with another role.';
+  end if;
+  insert into "milepost".spark_writes (query, is_stream, staging, role)
+  values (open_spark_write.query, open_spark_write.is_stream, staging, caller)
   on conflict (query) do nothing;
   if found then
     perform "milepost".drop_old_stagings();
   end if;
+  -- Of the time before roles were noted.
+  update "milepost".spark_writes as w set role = caller
+  where w.query = open_spark_write.query and w.role is null;
   -- Not at each call: all tasks would wait for one another. Before the table is created: see
   -- drop_old_stagings.
   update "milepost".spark_writes as w
@@ -4899,35 +5047,11 @@ begin
       return null;
     end if;
   end if;
-  if put_bytes.unique_key is not null or put_bytes.after is not null
-    or put_bytes.replace or put_bytes.unique_for is not null
-  then
-    return "milepost".put_conditionally(
-      put_bytes.channel, put_bytes.content, put_bytes.run_at, put_bytes.priority,
-      put_bytes.max_attempts, put_bytes.unique_key, put_bytes.state, put_bytes.keep_for,
-      put_bytes.after, put_bytes.on_dead, put_bytes.replace, put_bytes.unique_for,
-      put_bytes.trace
-    );
-  end if;
-  -- Checked first, because counting is expensive, and few channels and families have a max_size.
-  if exists (
-    select from "milepost".channels as c
-    where c.name = put_bytes.channel collate "C" and c.max_size is not null
-  ) or exists (
-    select from "milepost".channels as f where right(f.name, 1) = '*' and f.max_size is not null
-  ) then
-    perform "milepost".refuse_full(array[put_bytes.channel], array[1]);
-  end if;
-  insert into "milepost".jobs (
-    channel, content, run_at, status, priority, max_attempts, state, keep_for, trace
-  ) values (
-    put_bytes.channel, put_bytes.content, coalesce(put_bytes.run_at, clock_timestamp()),
-    case when put_bytes.run_at > clock_timestamp() then 'scheduled' else 'ready' end
-      ::"milepost".job_status,
-    put_bytes.priority, put_bytes.max_attempts, put_bytes.state, put_bytes.keep_for,
-    put_bytes.trace
-  )
-  returning id into job_id;
+  call "milepost".put_job(
+    job_id, put_bytes.channel, put_bytes.content, put_bytes.run_at, put_bytes.priority,
+    put_bytes.max_attempts, put_bytes.unique_key, put_bytes.state, put_bytes.keep_for,
+    put_bytes.after, put_bytes.on_dead, put_bytes.replace, put_bytes.unique_for, put_bytes.trace
+  );
   return job_id;
 end;
 $$;
@@ -4940,12 +5064,13 @@ declare
   awaited bigint[];
   on_dead constant text := coalesce(put_conditionally.on_dead, 'wait');
   -- A completed job has to be there for as long as it has its key.
-  keep_for constant interval := case
+  kept_for constant interval := case
     when put_conditionally.unique_for is null then put_conditionally.keep_for
     else greatest(put_conditionally.keep_for, put_conditionally.unique_for)
   end;
   holder record;
   job_id bigint;
+  is_ready boolean;
 begin
   perform "milepost".refuse_conditions(
     put_conditionally.unique_key, put_conditionally.after, on_dead, put_conditionally.replace,
@@ -4962,16 +5087,23 @@ begin
       elsif found and put_conditionally.replace and holder.status = 'running' then
         awaited := array[holder.id];
       elsif found and put_conditionally.replace and holder.status <> 'done' then
-        insert into "milepost".job_replacements (
-          channel, unique_key, content, run_at, priority, max_attempts, state, keep_for, unique_for,
-          trace
-        ) values (
-          put_conditionally.channel, put_conditionally.unique_key, put_conditionally.content,
-          put_conditionally.run_at, put_conditionally.priority, put_conditionally.max_attempts,
-          put_conditionally.state, keep_for, put_conditionally.unique_for,
-          put_conditionally.trace
-        )
-        returning id into job_id;
+        -- Its row is locked until the commit, so that nobody takes what may not stay as it was.
+        update "milepost".jobs as j
+        set content = put_conditionally.content, state = put_conditionally.state,
+          run_at = coalesce(put_conditionally.run_at, clock_timestamp()),
+          priority = put_conditionally.priority, max_attempts = put_conditionally.max_attempts,
+          keep_for = kept_for, unique_for = put_conditionally.unique_for,
+          trace = put_conditionally.trace, failures = 0, last_error = null,
+          status = case
+            when j.status = 'waiting' then 'waiting'
+            when put_conditionally.run_at > clock_timestamp() then 'scheduled'
+            else 'ready'
+          end::"milepost".job_status
+        where j.id = holder.id and j.status in ('ready', 'scheduled', 'waiting')
+        returning j.id, j.status = 'ready' into job_id, is_ready;
+        if is_ready then
+          perform pg_notify(concat('milepost', '_queue'), '');
+        end if;
         continue when job_id is null;
         return job_id;
       elsif found then
@@ -4988,7 +5120,7 @@ begin
         put_conditionally.channel, put_conditionally.content,
         coalesce(put_conditionally.run_at, clock_timestamp()), 'waiting',
         put_conditionally.priority, put_conditionally.max_attempts, put_conditionally.unique_key,
-        put_conditionally.state, keep_for, put_conditionally.unique_for,
+        put_conditionally.state, kept_for, put_conditionally.unique_for,
         put_conditionally.trace
       )
       on conflict (channel, unique_key)
@@ -5012,7 +5144,7 @@ begin
       case when put_conditionally.run_at > clock_timestamp() then 'scheduled' else 'ready' end
         ::"milepost".job_status,
       put_conditionally.priority, put_conditionally.max_attempts, put_conditionally.unique_key,
-      put_conditionally.state, keep_for, put_conditionally.unique_for,
+      put_conditionally.state, kept_for, put_conditionally.unique_for,
       put_conditionally.trace
     )
     on conflict (channel, unique_key)
@@ -5024,6 +5156,84 @@ begin
     continue when job_id is null;
     return job_id;
   end loop;
+end;
+$$;
+
+CREATE PROCEDURE milepost.put_job(INOUT job_id bigint, IN channel text, IN content bytea, IN run_at timestamp with time zone, IN priority integer, IN max_attempts integer, IN unique_key text, IN state bytea, IN keep_for interval, IN after bigint[], IN on_dead text, IN replace boolean, IN unique_for interval, IN trace text)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+begin
+  -- A caller may come here past put_bytes(), and the rows of put_old_schedule() are let through.
+  if starts_with(put_job.channel, 'milepost.') and (
+    put_job.channel <> 'milepost.schedules' or put_job.unique_key is null
+    or not exists (select from "milepost".old_schedule_times(put_job.content))
+  ) then
+    perform "milepost".refuse_reserved(array[put_job.channel]);
+  end if;
+  if put_job.unique_key is not null or put_job.after is not null
+    or put_job.replace or put_job.unique_for is not null
+  then
+    job_id := "milepost".put_conditionally(
+      put_job.channel, put_job.content, put_job.run_at, put_job.priority,
+      put_job.max_attempts, put_job.unique_key, put_job.state, put_job.keep_for,
+      put_job.after, put_job.on_dead, put_job.replace, put_job.unique_for,
+      put_job.trace
+    );
+    return;
+  end if;
+  -- Checked first, because counting is expensive, and few channels and families have a max_size.
+  if exists (
+    select from "milepost".channels as c
+    where c.name = put_job.channel collate "C" and c.max_size is not null
+  ) or exists (
+    select from "milepost".channels as f where right(f.name, 1) = '*' and f.max_size is not null
+  ) then
+    perform "milepost".refuse_full(array[put_job.channel], array[1]);
+  end if;
+  insert into "milepost".jobs (
+    channel, content, run_at, status, priority, max_attempts, state, keep_for, trace
+  ) values (
+    put_job.channel, put_job.content, coalesce(put_job.run_at, clock_timestamp()),
+    case when put_job.run_at > clock_timestamp() then 'scheduled' else 'ready' end
+      ::"milepost".job_status,
+    put_job.priority, put_job.max_attempts, put_job.state, put_job.keep_for,
+    put_job.trace
+  )
+  returning id into job_id;
+end;
+$$;
+
+CREATE PROCEDURE milepost.put_jobs(INOUT ids bigint[], IN channels text[], IN contents bytea[], IN run_ats timestamp with time zone[], IN priorities integer[], IN max_attempts integer[], IN states bytea[], IN keep_for interval[], IN trace text)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+begin
+  perform "milepost".refuse_reserved(put_jobs.channels);
+  perform "milepost".refuse_full(array_agg(asked.name), array_agg(asked.adding))
+  from (
+    select name, count(*) as adding from unnest(put_jobs.channels) as name group by name
+  ) as asked;
+  with added as (
+    insert into "milepost".jobs (
+      channel, content, run_at, status, priority, max_attempts, state, keep_for, trace
+    )
+    select
+      a.channel, a.content, coalesce(a.run_at, clock_timestamp()),
+      case when a.run_at > clock_timestamp() then 'scheduled' else 'ready' end::"milepost".job_status,
+      coalesce(a.priority, 0), coalesce(a.max_attempts, 25), a.state, a.keep_for,
+      put_jobs.trace
+    from unnest(
+      put_jobs.channels, put_jobs.contents, put_jobs.run_ats,
+      put_jobs.priorities, put_jobs.max_attempts, put_jobs.states,
+      put_jobs.keep_for
+    ) with ordinality as a (channel, content, run_at, priority, max_attempts, state, keep_for, number)
+    order by a.number
+    returning id
+  )
+  select array_agg(a.id) into put_jobs.ids from added as a;
 end;
 $$;
 
@@ -5085,6 +5295,8 @@ CREATE FUNCTION milepost.put_many_bytes(channels text[], contents bytea[], run_a
     LANGUAGE plpgsql
     AS $_$
 #variable_conflict use_column
+declare
+  ids bigint[];
 begin
   perform "milepost".refuse_uneven(
     'channels contents run_ats priorities max_attempts unique_keys states keep_for afters on_dead '
@@ -5148,27 +5360,12 @@ begin
     return;
   end if;
 
-  perform "milepost".refuse_reserved(put_many_bytes.channels);
-  perform "milepost".refuse_full(array_agg(asked.name), array_agg(asked.adding))
-  from (
-    select name, count(*) as adding from unnest(put_many_bytes.channels) as name group by name
-  ) as asked;
-  return query
-  insert into "milepost".jobs (
-    channel, content, run_at, status, priority, max_attempts, state, keep_for, trace
-  )
-  select
-    a.channel, a.content, coalesce(a.run_at, clock_timestamp()),
-    case when a.run_at > clock_timestamp() then 'scheduled' else 'ready' end::"milepost".job_status,
-    coalesce(a.priority, 0), coalesce(a.max_attempts, 25), a.state, a.keep_for,
-    put_many_bytes.trace
-  from unnest(
-    put_many_bytes.channels, put_many_bytes.contents, put_many_bytes.run_ats,
+  call "milepost".put_jobs(
+    ids, put_many_bytes.channels, put_many_bytes.contents, put_many_bytes.run_ats,
     put_many_bytes.priorities, put_many_bytes.max_attempts, put_many_bytes.states,
-    put_many_bytes.keep_for
-  ) with ordinality as a (channel, content, run_at, priority, max_attempts, state, keep_for, number)
-  order by a.number
-  returning id;
+    put_many_bytes.keep_for, put_many_bytes.trace
+  );
+  return query select unnest(ids);
 end;
 $_$;
 
@@ -6426,38 +6623,6 @@ begin
     and not exists (select from "milepost".job_dependencies as d where d.job_id = j.id);
   while "milepost".tend_followers(10000) > 0 loop end loop;
   perform pg_notify(concat('milepost', '_queue'), '');
-end;
-$$;
-
-CREATE FUNCTION milepost.replace_job() RETURNS trigger
-    LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-declare
-  new_status "milepost".job_status;
-begin
-  update "milepost".jobs as j
-  set content = new.content, state = new.state,
-    run_at = coalesce(new.run_at, clock_timestamp()),
-    priority = new.priority, max_attempts = new.max_attempts,
-    keep_for = new.keep_for, unique_for = new.unique_for, trace = new.trace,
-    failures = 0, last_error = null,
-    status = case
-      when j.status = 'waiting' then 'waiting'
-      when new.run_at > clock_timestamp() then 'scheduled'
-      else 'ready'
-    end::"milepost".job_status
-  where j.status in ('ready', 'scheduled', 'waiting') and j.id = (
-    select h.id from "milepost".key_holder(new.channel, new.unique_key) as h
-  )
-  returning j.id, j.status into new.id, new_status;
-  if not found then
-    return null;
-  end if;
-  if new_status = 'ready' then
-    perform pg_notify(concat('milepost', '_queue'), '');
-  end if;
-  return new;
 end;
 $$;
 
@@ -8230,21 +8395,6 @@ ALTER TABLE milepost.job_endings ALTER COLUMN number ADD GENERATED ALWAYS AS IDE
     CACHE 1
 );
 
-CREATE VIEW milepost.job_replacements AS
- SELECT id,
-    channel,
-    unique_key,
-    content,
-    run_at,
-    priority,
-    max_attempts,
-    state,
-    keep_for,
-    unique_for,
-    trace
-   FROM milepost.jobs j
-  WHERE false;
-
 ALTER TABLE milepost.jobs ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME milepost.jobs_id_seq
     START WITH 1
@@ -8406,6 +8556,7 @@ CREATE TABLE milepost.spark_writes (
     batch bigint,
     rows bigint,
     used_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    role name,
     CONSTRAINT spark_writes_rows CHECK (((batch IS NULL) = (rows IS NULL)))
 );
 
@@ -8566,10 +8717,20 @@ CREATE TRIGGER before_append BEFORE INSERT ON milepost.messages FOR EACH STATEME
 
 CREATE TRIGGER queue_wake AFTER INSERT ON milepost.jobs FOR EACH STATEMENT EXECUTE FUNCTION milepost.queue_wake();
 
-CREATE TRIGGER replace_job INSTEAD OF INSERT ON milepost.job_replacements FOR EACH ROW EXECUTE FUNCTION milepost.replace_job();
-
 ALTER TABLE ONLY milepost.archive
     ADD CONSTRAINT archive_is_contiguous FOREIGN KEY (previous_transaction_id, previous_position) REFERENCES milepost.archive(last_transaction_id, last_position) DEFERRABLE INITIALLY DEFERRED;
 
 ALTER TABLE ONLY milepost.dead_letters
     ADD CONSTRAINT dead_letters_parked_id_fkey FOREIGN KEY (parked_id) REFERENCES milepost.parked_keys(id);
+
+CREATE POLICY changed ON milepost.checkpoints USING ((has_any_column_privilege(('milepost.segments'::regclass)::oid, 'update'::text) OR milepost.is_pipeline(processor, version)));
+
+CREATE POLICY changed ON milepost.dead_letters USING ((has_any_column_privilege(('milepost.segments'::regclass)::oid, 'update'::text) OR milepost.is_pipeline(processor, version)));
+
+ALTER TABLE milepost.checkpoints ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE milepost.dead_letters ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY seen ON milepost.checkpoints FOR SELECT USING (true);
+
+CREATE POLICY seen ON milepost.dead_letters FOR SELECT USING (true);

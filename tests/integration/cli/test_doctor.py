@@ -29,8 +29,8 @@ APPEND = "insert into milepost.messages (type, data) values ('Held', '{}')"
 # Held at all is a problem, however short: no test waits for ten seconds.
 AT_ONCE = ("--warn-seconds", "0")
 AREAS = (
-    "server", "schema", "log", "horizon", "locks", "wake-up", "processors", "claims", "pipelines",
-    "queue", "schedules", "archive", "sequences", "disk",
+    "server", "schema", "log", "horizon", "locks", "wake-up", "advisory", "processors", "claims",
+    "pipelines", "queue", "schedules", "archive", "sequences", "disk",
 )  # fmt: skip
 
 

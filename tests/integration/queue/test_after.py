@@ -16,7 +16,7 @@ from milepost.db import Connection, one
 from milepost.errors import ChannelFull, InvalidJob, UnknownPredecessor
 from milepost.queue import Policy, admin, put, put_group, set_channel
 from milepost.queue.health import check, repair
-from milepost.queue.put import COPY_FROM
+from milepost.queue.put import PUT_AT_MOST
 from milepost.queue.verbs import take
 from milepost.queue.worker.idle import is_drained, look
 from milepost.records import Job, OnDead, Verdict
@@ -114,7 +114,7 @@ def test_chains_and_diamonds_run_in_their_order(conn: Connection, mp: Milepost) 
     assert dependencies(conn) == 0
 
 
-@pytest.mark.parametrize("count", [2, COPY_FROM])
+@pytest.mark.parametrize("count", [2, PUT_AT_MOST + 1])
 def test_a_group_ends_with_its_final_job(conn: Connection, mp: Milepost, count: int) -> None:
     done: list[object] = []
 

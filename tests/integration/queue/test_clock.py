@@ -13,13 +13,13 @@ from milepost.db import Connection
 PATIENCE_SECONDS = 120
 # Every change of a job, with the server's time; nothing else in the database writes here.
 WATCH = """
-create table seen (
+create table public.seen (
   at timestamptz default clock_timestamp(), content text, status text, run_at timestamptz,
   locked_until timestamptz, failures integer
 );
 create function see() returns trigger language plpgsql as $$
 begin
-  insert into seen (content, status, run_at, locked_until, failures) values (
+  insert into public.seen (content, status, run_at, locked_until, failures) values (
     convert_from(new.content, 'UTF8'), new.status::text, new.run_at, new.locked_until, new.failures
   );
   return null;

@@ -19,14 +19,14 @@ from milepost.errors import (
     ReadOnlyTransaction,
 )
 from milepost.queue import Policy, put, set_channel
-from milepost.queue.put import COPY_FROM
+from milepost.queue.put import PUT_AT_MOST
 from milepost.queue.verbs import take
 from milepost.records import Job, TakenJob
 from tests.integration.queue.conftest import OpenSession
 from tests.integration.queue.jobs import column, status, statuses
 
-# One call, one statement of arrays, COPY.
-COUNTS = [1, 3, COPY_FROM]
+# One call, one statement of arrays, several.
+COUNTS = [1, 3, PUT_AT_MOST + 1]
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 

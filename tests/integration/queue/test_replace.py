@@ -13,7 +13,7 @@ from milepost import Milepost, TakenJob
 from milepost.db import Connection, one
 from milepost.errors import InvalidJob
 from milepost.queue import admin, put
-from milepost.queue.put import COPY_FROM
+from milepost.queue.put import PUT_AT_MOST
 from milepost.queue.verbs import take
 from milepost.records import Job, Verdict
 from tests.integration.queue.conftest import OpenSession
@@ -46,7 +46,7 @@ def is_blocked(conn: Connection, waiter: Connection) -> bool:
 
 
 @pytest.mark.parametrize("run_at", [None, HOUR])
-@pytest.mark.parametrize("count", [1, 3, COPY_FROM])
+@pytest.mark.parametrize("count", [1, 3, PUT_AT_MOST + 1])
 def test_the_job_that_has_not_begun_gets_all_that_is_new(
     conn: Connection, run_at: timedelta | None, count: int
 ) -> None:

@@ -11,7 +11,7 @@ from milepost import Defer, Milepost, TakenJob, db, migrate, sql
 from milepost.db import Connection, one
 from milepost.errors import InvalidJob
 from milepost.queue import admin, put
-from milepost.queue.put import COPY_FROM
+from milepost.queue.put import PUT_AT_MOST
 from milepost.queue.verbs import take
 from milepost.queue.worker.idle import look
 from milepost.records import Job
@@ -22,7 +22,7 @@ from tests.waiting import wait_until
 
 FAR = ["infinity", "12000-01-01", "9999-12-31 23:59:59+00"]
 EARLY = ["-infinity", "0044-03-15 BC", "0001-01-01 00:00+00"]
-COUNTS = [1, 3, COPY_FROM]
+COUNTS = [1, 3, PUT_AT_MOST + 1]
 
 
 def insert(conn: Connection, *times: str) -> None:

@@ -226,9 +226,11 @@ def roles(url: str) -> Any:
 
 
 def test_a_role_that_appends_writes_from_spark(mp: Milepost, roles: Roles, url: str) -> None:
-    """And a second one goes on with the same query."""
-    for batch in range(2):
-        commit = commit_to(roles.make("append"))
+    """And a second one, which is a member of it, continues the same query."""
+    first, second = roles.make("append"), roles.make("append")
+    roles.run("grant {} to {}", first, second)
+    for batch, made in enumerate((first, second)):
+        commit = commit_to(made)
         assert commit.write([staged(commit, [batch])], batch)
     query = str(uuid4())
     commit.write([staged(commit, [2], query, is_stream=False)], 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 import typer
 
 from milepost.app import DEFAULT_DIRECTORY
@@ -31,7 +33,7 @@ def url(directory: options.Directory = DEFAULT_DIRECTORY) -> None:
     """Print the URL of the running server, without starting it."""
     found = EmbeddedServer(directory).url()
     if found is None:
-        option = "" if directory == DEFAULT_DIRECTORY else f" --directory {directory}"
+        option = "" if directory == DEFAULT_DIRECTORY else f" --directory {quote(str(directory))}"
         raise EmbeddedError(
             f"the embedded server in {directory} is not running. "
             f"Run: milepost embedded start{option}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -204,5 +205,6 @@ def _print_blocking(state: RetentionState) -> None:
             continue
         output.say(
             f"{name} has not passed what the policy would remove. Run it; or, if it is not used "
-            f"any more: milepost processors abandon {name} (a pipeline: milepost pipelines drop)."
+            f"any more: milepost processors abandon {quote(name)} "
+            "(a pipeline: milepost pipelines drop)."
         )

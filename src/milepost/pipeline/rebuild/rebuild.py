@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from shlex import quote
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -167,5 +168,5 @@ class Rebuild:
             raise RebuildFailed(
                 name,
                 f"the new version is shown, but version {replaced} could not be dropped ({error}). "
-                f"Run: milepost pipelines drop {name} --version {replaced}",
+                f"Run: milepost pipelines drop {quote(name)} --version {replaced}",
             ) from error

@@ -7,7 +7,7 @@ set search_path = pg_catalog, pg_temp set lock_timeout = '10s' as $$
 declare
   old_staging text;
 begin
-  perform {schema}.appending_role();
+  perform {schema}.appending_role(close_spark_write.query);
   delete from {schema}.spark_writes as w
   where w.query = close_spark_write.query and not w.is_stream
   returning w.staging into old_staging;

@@ -5,14 +5,17 @@
 -- Spark repeats at most the batch that it began last. An older one comes from an old copy of its
 -- checkpoint directory, and so may one with another number of rows: to skip either would lose
 -- messages. `may_differ`: the query does not give the same rows each time, and the caller knows it.
+--
+-- With the privileges of the owner: with its own, a role could hold or move what others have written.
 create or replace function {schema}.note_spark_write(
   query uuid, batch bigint, rows bigint, may_differ boolean
 ) returns boolean
-language plpgsql volatile as $$
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
   written record;
 begin
+  perform {schema}.appending_role(note_spark_write.query);
   select w.batch, w.rows into written
   from {schema}.spark_writes as w
   where w.query = note_spark_write.query

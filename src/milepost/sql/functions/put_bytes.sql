@@ -50,35 +50,11 @@ begin
       return null;
     end if;
   end if;
-  if put_bytes.unique_key is not null or put_bytes.after is not null
-    or put_bytes.replace or put_bytes.unique_for is not null
-  then
-    return {schema}.put_conditionally(
-      put_bytes.channel, put_bytes.content, put_bytes.run_at, put_bytes.priority,
-      put_bytes.max_attempts, put_bytes.unique_key, put_bytes.state, put_bytes.keep_for,
-      put_bytes.after, put_bytes.on_dead, put_bytes.replace, put_bytes.unique_for,
-      put_bytes.trace
-    );
-  end if;
-  -- Checked first, because counting is expensive, and few channels and families have a max_size.
-  if exists (
-    select from {schema}.channels as c
-    where c.name = put_bytes.channel collate "C" and c.max_size is not null
-  ) or exists (
-    select from {schema}.channels as f where right(f.name, 1) = '*' and f.max_size is not null
-  ) then
-    perform {schema}.refuse_full(array[put_bytes.channel], array[1]);
-  end if;
-  insert into {schema}.jobs (
-    channel, content, run_at, status, priority, max_attempts, state, keep_for, trace
-  ) values (
-    put_bytes.channel, put_bytes.content, coalesce(put_bytes.run_at, clock_timestamp()),
-    case when put_bytes.run_at > clock_timestamp() then 'scheduled' else 'ready' end
-      ::{schema}.job_status,
-    put_bytes.priority, put_bytes.max_attempts, put_bytes.state, put_bytes.keep_for,
-    put_bytes.trace
-  )
-  returning id into job_id;
+  call {schema}.put_job(
+    job_id, put_bytes.channel, put_bytes.content, put_bytes.run_at, put_bytes.priority,
+    put_bytes.max_attempts, put_bytes.unique_key, put_bytes.state, put_bytes.keep_for,
+    put_bytes.after, put_bytes.on_dead, put_bytes.replace, put_bytes.unique_for, put_bytes.trace
+  );
   return job_id;
 end;
 $$;

@@ -28,12 +28,13 @@ declare
   awaited bigint[];
   on_dead constant text := coalesce(put_conditionally.on_dead, 'wait');
   -- A completed job has to be there for as long as it has its key.
-  keep_for constant interval := case
+  kept_for constant interval := case
     when put_conditionally.unique_for is null then put_conditionally.keep_for
     else greatest(put_conditionally.keep_for, put_conditionally.unique_for)
   end;
   holder record;
   job_id bigint;
+  is_ready boolean;
 begin
   perform {schema}.refuse_conditions(
     put_conditionally.unique_key, put_conditionally.after, on_dead, put_conditionally.replace,
@@ -50,16 +51,23 @@ begin
       elsif found and put_conditionally.replace and holder.status = 'running' then
         awaited := array[holder.id];
       elsif found and put_conditionally.replace and holder.status <> 'done' then
-        insert into {schema}.job_replacements (
-          channel, unique_key, content, run_at, priority, max_attempts, state, keep_for, unique_for,
-          trace
-        ) values (
-          put_conditionally.channel, put_conditionally.unique_key, put_conditionally.content,
-          put_conditionally.run_at, put_conditionally.priority, put_conditionally.max_attempts,
-          put_conditionally.state, keep_for, put_conditionally.unique_for,
-          put_conditionally.trace
-        )
-        returning id into job_id;
+        -- Its row is locked until the commit, so that nobody takes what may not stay as it was.
+        update {schema}.jobs as j
+        set content = put_conditionally.content, state = put_conditionally.state,
+          run_at = coalesce(put_conditionally.run_at, clock_timestamp()),
+          priority = put_conditionally.priority, max_attempts = put_conditionally.max_attempts,
+          keep_for = kept_for, unique_for = put_conditionally.unique_for,
+          trace = put_conditionally.trace, failures = 0, last_error = null,
+          status = case
+            when j.status = 'waiting' then 'waiting'
+            when put_conditionally.run_at > clock_timestamp() then 'scheduled'
+            else 'ready'
+          end::{schema}.job_status
+        where j.id = holder.id and j.status in ('ready', 'scheduled', 'waiting')
+        returning j.id, j.status = 'ready' into job_id, is_ready;
+        if is_ready then
+          perform pg_notify(concat({channel}, '_queue'), '');
+        end if;
         continue when job_id is null;
         return job_id;
       elsif found then
@@ -76,7 +84,7 @@ begin
         put_conditionally.channel, put_conditionally.content,
         coalesce(put_conditionally.run_at, clock_timestamp()), 'waiting',
         put_conditionally.priority, put_conditionally.max_attempts, put_conditionally.unique_key,
-        put_conditionally.state, keep_for, put_conditionally.unique_for,
+        put_conditionally.state, kept_for, put_conditionally.unique_for,
         put_conditionally.trace
       )
       on conflict (channel, unique_key)
@@ -100,7 +108,7 @@ begin
       case when put_conditionally.run_at > clock_timestamp() then 'scheduled' else 'ready' end
         ::{schema}.job_status,
       put_conditionally.priority, put_conditionally.max_attempts, put_conditionally.unique_key,
-      put_conditionally.state, keep_for, put_conditionally.unique_for,
+      put_conditionally.state, kept_for, put_conditionally.unique_for,
       put_conditionally.trace
     )
     on conflict (channel, unique_key)

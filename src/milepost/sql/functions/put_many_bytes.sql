@@ -19,6 +19,8 @@ create or replace function {schema}.put_many_bytes(
 ) returns setof bigint
 language plpgsql volatile as $$
 #variable_conflict use_column
+declare
+  ids bigint[];
 begin
   perform {schema}.refuse_uneven(
     'channels contents run_ats priorities max_attempts unique_keys states keep_for afters on_dead '
@@ -82,26 +84,11 @@ begin
     return;
   end if;
 
-  perform {schema}.refuse_reserved(put_many_bytes.channels);
-  perform {schema}.refuse_full(array_agg(asked.name), array_agg(asked.adding))
-  from (
-    select name, count(*) as adding from unnest(put_many_bytes.channels) as name group by name
-  ) as asked;
-  return query
-  insert into {schema}.jobs (
-    channel, content, run_at, status, priority, max_attempts, state, keep_for, trace
-  )
-  select
-    a.channel, a.content, coalesce(a.run_at, clock_timestamp()),
-    case when a.run_at > clock_timestamp() then 'scheduled' else 'ready' end::{schema}.job_status,
-    coalesce(a.priority, 0), coalesce(a.max_attempts, 25), a.state, a.keep_for,
-    put_many_bytes.trace
-  from unnest(
-    put_many_bytes.channels, put_many_bytes.contents, put_many_bytes.run_ats,
+  call {schema}.put_jobs(
+    ids, put_many_bytes.channels, put_many_bytes.contents, put_many_bytes.run_ats,
     put_many_bytes.priorities, put_many_bytes.max_attempts, put_many_bytes.states,
-    put_many_bytes.keep_for
-  ) with ordinality as a (channel, content, run_at, priority, max_attempts, state, keep_for, number)
-  order by a.number
-  returning id;
+    put_many_bytes.keep_for, put_many_bytes.trace
+  );
+  return query select unnest(ids);
 end;
 $$;

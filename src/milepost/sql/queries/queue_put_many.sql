@@ -1,5 +1,5 @@
 -- Delays become times by the server's clock.
-select {schema}.put_many_bytes(
+select array(select {schema}.put_many_bytes(
   %(channels)b::text[], %(contents)b::bytea[],
   array(
     select coalesce(given.run_at, clock_timestamp() + given.delay)
@@ -11,4 +11,4 @@ select {schema}.put_many_bytes(
   %(states)b::bytea[], %(keep_for)b::interval[],
   %(afters)b::text[], %(on_dead)b::text[], %(replaces)b::boolean[], %(unique_for)b::interval[],
   %(trace)s::text
-)
+))

@@ -1,2 +1,2 @@
 -- Jobs with only a channel and content, which is the most frequent case.
-select {schema}.put_many_bytes(%(channels)b::text[], %(contents)b::bytea[])
+select array(select {schema}.put_many_bytes(%(channels)b::text[], %(contents)b::bytea[]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -66,7 +67,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    made.filters.update(number=number, duration=ago, rate=rate, size=words.size)
+    made.filters.update(number=number, duration=ago, rate=rate, size=words.size, shell=shlex.quote)
     made.filters.update(moment=wording.moment, pretty=wording.pretty)
     made.globals.update(count=words.count, stated=words.stated)
     return made
