@@ -1,7 +1,10 @@
-"""The files in deploy/, as far as this machine can run them. Kubernetes' is in tests/pipeline."""
+"""The files in deploy/, as far as this machine can run them. Whether Kubernetes knows the fields of
+its file is in tests/pipeline."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
 import subprocess
@@ -9,12 +12,33 @@ import sys
 import tomllib
 from configparser import ConfigParser
 from pathlib import Path
+from uuid import uuid4
 
+import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
+
+from tests import zygote
+from tests.roles import run
+from tests.server import TestServer
 
 ROOT = Path(__file__).parents[2]
 UNIT = ROOT / "deploy" / "milepost.service"
 CONTAINERFILE = ROOT / "deploy" / "Containerfile"
+KUBERNETES = ROOT / "deploy" / "kubernetes.yaml"
+APP = """
+from milepost import Milepost
+
+mp = Milepost()
+
+
+@mp.processor("billing")
+def bill(messages, tx): ...
+
+
+@mp.worker("mails")
+def send(job): ...
+"""
 EMBEDDED_OFF = "MILEPOST_EMBEDDED=off"
 
 
@@ -71,6 +95,60 @@ def test_images_are_named_without_a_registry() -> None:
     names = [words[0] for words in instructions("FROM")]
     assert names
     assert [name for name in names if "/" in name] == []
+
+
+def test_the_containers_do_their_work_in_order_under_their_roles(
+    empty_database: str, server: TestServer, tmp_path: Path
+) -> None:
+    """Each command of the file, with the URL of its role."""
+    (tmp_path / "app.py").write_text(APP)
+    names = {key: f"milepost_{key}_{uuid4().hex[:8]}" for key in ("app", "watch")}
+    urls = {
+        "owner-url": empty_database,
+        "url": make_conninfo(empty_database, user=names["app"]),
+        "metrics-url": make_conninfo(empty_database, user=names["watch"]),
+    }
+    with psycopg.connect(empty_database, autocommit=True) as conn:
+        for name in names.values():
+            run(conn, "create role {} login", name)
+        try:
+            said = {
+                container: _said(
+                    [names.get(w, w) for w in words], urls[key], tmp_path, name=container
+                )
+                for container, words, key in containers()
+            }
+        finally:
+            for name in names.values():
+                run(conn, "drop owned by {} cascade", name)
+                run(conn, "drop role {}", name)
+    assert list(said) == ["migrate", "grant-app", "grant-watch", "milepost", "exporter", "doctor"]
+    assert json.loads(said["doctor"])["problems"] == []
+    assert "log messages 0" in said["exporter"].splitlines()
+
+
+def _said(words: list[str], url: str, place: Path, *, name: str) -> str:
+    """What does not end is told to: the application when nothing is left to do, the exporter by
+    answering once."""
+    if name == "milepost":
+        words = [*words, "--until", "caught_up"]
+    if name == "exporter":
+        words = words[: words.index("--listen")]
+    words = ["127.0.0.1:0" if word.startswith("0.0.0.0:") else word for word in words]
+    environment = {**os.environ, "MILEPOST_URL": url}
+    code, output, errors = zygote.run(words, environment, timeout=240, directory=place)
+    assert code == 0, (name, output, errors)
+    return output
+
+
+def containers() -> list[tuple[str, list[str], str]]:
+    """Name, words after the program, and key of the URL, in the order of the file."""
+    found = re.findall(
+        r"- name: ([\w-]+)\n +image: .*?command: \[(.*?)\].*?key: ([\w-]+)\}",
+        KUBERNETES.read_text(),
+        re.DOTALL,
+    )
+    return [(name, re.split(r'"?, "?', words.strip('"')), key) for name, words, key in found]
 
 
 def unit() -> ConfigParser:

@@ -13,24 +13,33 @@ from py4j.java_collections import JavaMap  # type: ignore[import-untyped]  # it 
 from pyspark.sql import SparkSession
 
 from milepost.cli.listen_address import listen_address
+from milepost.observe.probes import ProbeLimits, Standing, _behind
 
 FILE = Path(__file__).parents[2] / "deploy" / "kubernetes.yaml"
 MODELS = {
     "Job": "io.fabric8.kubernetes.api.model.batch.v1.Job",
     "CronJob": "io.fabric8.kubernetes.api.model.batch.v1.CronJob",
     "Deployment": "io.fabric8.kubernetes.api.model.apps.Deployment",
+    "PodDisruptionBudget": "io.fabric8.kubernetes.api.model.policy.v1.PodDisruptionBudget",
+}
+NAMES = {
+    "milepost-migrate Job",
+    "milepost Deployment",
+    "milepost PodDisruptionBudget",
+    "milepost-exporter Deployment",
+    "milepost-doctor CronJob",
 }
 
 
 @pytest.fixture(scope="module")
 def documents(spark: SparkSession) -> dict[str, Any]:
-    return {kind: parsed(spark, text) for kind, text in texts().items()}
+    return {name: parsed(spark, text) for name, text in texts().items()}
 
 
 def texts() -> dict[str, str]:
-    """By kind, of which there is one each."""
+    """By name and kind."""
     parts = [part for part in FILE.read_text().split("\n---\n") if "kind:" in part]
-    return {kind_of(part): part for part in parts}
+    return {f"{name_of(part)} {kind_of(part)}": part for part in parts}
 
 
 def parsed(spark: SparkSession, text: str) -> Any:
@@ -49,6 +58,11 @@ def kind_of(text: str) -> str:
     return kinds[0]
 
 
+def name_of(text: str) -> str:
+    names: list[str] = re.findall(r"^  name: (\S+)$", text, re.MULTILINE)
+    return names[0]
+
+
 def unknown_names(bean: Any, values: Any) -> Iterator[str]:
     """Names that the model has no place for; it keeps them aside."""
     if isinstance(values, list):
@@ -62,36 +76,47 @@ def unknown_names(bean: Any, values: Any) -> Iterator[str]:
             yield from unknown_names(get(), values[name])
 
 
-def container_of(document: Any) -> Any:
-    template = document["spec"].get("jobTemplate", document)["spec"]["template"]
-    (container,) = template["spec"]["containers"]
-    return container
+def pod_of(document: Any) -> Any:
+    return document["spec"].get("jobTemplate", document)["spec"]["template"]["spec"]
+
+
+def containers_of(document: Any) -> list[Any]:
+    pod = pod_of(document)
+    return [*pod.get("initContainers", []), *pod["containers"]]
+
+
+@pytest.fixture
+def pods(documents: dict[str, Any]) -> list[Any]:
+    return [document for document in documents.values() if "Pod" not in document["kind"]]
+
+
+@pytest.fixture
+def application(documents: dict[str, Any]) -> Any:
+    return documents["milepost Deployment"]
 
 
 def test_the_client_knows_every_name(documents: dict[str, Any]) -> None:
-    assert documents.keys() == MODELS.keys()
+    assert documents.keys() == NAMES
 
 
 def test_a_misspelt_name_is_noticed(spark: SparkSession) -> None:
     """Or the test above would be true of any file."""
-    text = texts()["Deployment"].replace("periodSeconds", "periodSecond")
+    text = texts()["milepost Deployment"].replace("periodSeconds", "periodSecond")
     with pytest.raises(AssertionError, match="periodSecond"):
         parsed(spark, text)
 
 
-def test_nothing_is_restarted_for_what_the_doctor_finds(documents: dict[str, Any]) -> None:
+def test_nothing_is_restarted_for_what_the_doctor_finds(pods: list[Any], application: Any) -> None:
     """Only for a loop that hangs."""
-    assert container_of(documents["Deployment"])["livenessProbe"]["httpGet"]["path"] == "/livez"
-    for document in documents.values():
-        container = container_of(document)
-        probes = [
-            container[name] for name in ("livenessProbe", "startupProbe") if name in container
-        ]
+    (container,) = containers_of(application)
+    assert container["livenessProbe"]["httpGet"]["path"] == "/livez"
+    for each in (each for document in pods for each in containers_of(document)):
+        probes = [each[name] for name in ("livenessProbe", "startupProbe") if name in each]
         assert [probe for probe in probes if "exec" in probe] == []
 
 
-def test_the_probes_ask_where_the_process_listens(documents: dict[str, Any]) -> None:
-    container = container_of(documents["Deployment"])
+def test_the_probes_ask_where_the_process_listens(application: Any) -> None:
+    (container,) = containers_of(application)
     (port,) = container["ports"]
     command = container["command"]
     host, listens_on = listen_address(command[command.index("--health") + 1])
@@ -101,12 +126,38 @@ def test_the_probes_ask_where_the_process_listens(documents: dict[str, Any]) -> 
     assert asked["readinessProbe"]["path"] == "/readyz"
 
 
-def test_a_pod_is_given_longer_than_a_batch_may_take_to_end(documents: dict[str, Any]) -> None:
-    spec = documents["Deployment"]["spec"]["template"]["spec"]
-    command = container_of(documents["Deployment"])["command"]
+def test_a_lag_does_not_stop_the_rollout_that_reduces_it(application: Any) -> None:
+    command = containers_of(application)[0]["command"]
+    limit = float(command[command.index("--ready-lag-seconds") + 1])
+    assert _behind(Standing(lag_seconds=1e9, is_paused=False), ProbeLimits(limit)) is None
+
+
+def test_a_pod_is_given_longer_than_a_batch_may_take_to_end(application: Any) -> None:
+    command = containers_of(application)[0]["command"]
     stop_seconds = int(command[command.index("--stop-seconds") + 1])
-    assert spec["terminationGracePeriodSeconds"] > stop_seconds
+    assert pod_of(application)["terminationGracePeriodSeconds"] > stop_seconds
 
 
-def test_images_are_named_without_a_registry(documents: dict[str, Any]) -> None:
-    assert {container_of(document)["image"] for document in documents.values()} == {"my-app:1"}
+def test_every_container_is_limited_and_has_no_privileges(pods: list[Any]) -> None:
+    for document in pods:
+        context = pod_of(document)["securityContext"]
+        assert context["runAsNonRoot"]
+        assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in containers_of(document):
+            assert container["image"] == "my-app:1", "named without a registry"
+            assert container["resources"].keys() == {"requests", "limits"}
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+
+
+def test_what_ends_is_removed_and_a_drain_leaves_an_instance(documents: dict[str, Any]) -> None:
+    for name in ("milepost-migrate Job", "milepost-doctor CronJob"):
+        spec = documents[name]["spec"]
+        assert spec.get("jobTemplate", {"spec": spec})["spec"]["ttlSecondsAfterFinished"] > 0
+    budget = documents["milepost PodDisruptionBudget"]["spec"]
+    application = documents["milepost Deployment"]["spec"]
+    assert budget["selector"] == application["selector"]
+    assert budget["maxUnavailable"] < application["replicas"]

@@ -71,7 +71,9 @@ def test_commands_are_found() -> None:
     assert {"pipelines", "run"} <= set(found["pipelines.md"])
     assert found["milepost.service"] == ["run"]
     assert found["Containerfile"] == ["run"]
-    assert found["kubernetes.yaml"] == ["migrate", "run", "doctor"]
+    assert found["kubernetes.yaml"] == [
+        "migrate", "grant", "grant", "run", "metrics", "doctor"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from math import ceil
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qsl, quote, unquote
 
@@ -41,7 +42,7 @@ from milepost.ui.drawn.render import (
     render,
 )
 from milepost.ui.observed import snapshot
-from milepost.ui.observed.board import Board
+from milepost.ui.observed.board import Board, patiently
 from milepost.ui.observed.checkup import Checkup
 from milepost.ui.observed.history import History
 from milepost.ui.observed.sampler import Sampler
@@ -219,7 +220,12 @@ class Dashboard:
         function, view = self._view(here)
         rendering = Rendering(place)
         token = self._forms.token(self._forms.cookie_of(request))
-        stream = self.broadcast.stream(place, lambda: _rendered(function, view, rendering)[1])
+
+        def render_later() -> Any:
+            with patiently():
+                return _rendered(function, view, rendering)[1]
+
+        stream = self.broadcast.stream(place, render_later)
         return StreamingResponse(
             (event.replace(CSRF_PLACEHOLDER, token) async for event in stream),
             media_type="text/event-stream",
@@ -286,8 +292,13 @@ class Dashboard:
         if request.method == "GET":
             return self._login_page(request, back, "")
         given = fields_of(await request.form()).get("token", "")
+        if (seconds := self.access.logins.wait_seconds(request)) > 0:
+            text = f"The last token was wrong: wait {ceil(seconds)} s, then try again."
+            return self._login_page(request, back, text, 429)
         if not is_same_origin(request) or not self.access.is_token(given):
+            self.access.logins.failed(request)
             return self._login_page(request, back, "This is not the token.", 403)
+        self.access.logins.succeeded(request)
         response = RedirectResponse(root + back, status_code=303)
         self.access.start_session(request, response, time.time())
         return response
@@ -305,8 +316,9 @@ class Dashboard:
         if self.access.authorize is not None:
             return PlainTextResponse("You may not see this dashboard.", 403)
         return PlainTextResponse(
-            "This dashboard has no login, so it serves only this machine, as http://localhost. "
-            "To serve others, pass authorize= to mp.dashboard, or set MILEPOST_UI_TOKEN.",
+            "This dashboard has no login, so it serves only this machine, as http://localhost, and "
+            "nothing that a proxy passes on. To serve others, or behind a proxy, a token is "
+            "needed: set MILEPOST_UI_TOKEN, or pass authorize= or token= to mp.dashboard.",
             403,
         )
 

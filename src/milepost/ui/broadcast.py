@@ -5,6 +5,8 @@ of each second, so that what it has read is shown while it is new.
 
 A browser that is slow misses versions in between, never the last one: what waits for it is the
 newest version of each part.
+
+The views are rendered by a few threads of their own, so that pages do not wait for a thread.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 import psycopg
-from starlette.concurrency import run_in_threadpool
+from anyio import CapacityLimiter, to_thread
 
 from milepost.errors import MilepostError
 from milepost.ui.drawn.page import NotFound
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 TICK_SECONDS = 0.5
 TICK_AFTER_SECONDS = 0.1  # a second has begun
+THREADS = 2  # more would only take turns with the threads of pages
 # A stream ends after this time, and the browser opens the next: a session that has expired is
 # noticed, and a server that stops waits no longer than that.
 STREAM_SECONDS = 300.0
@@ -61,6 +64,7 @@ class Channel:
     """One view and the browsers that show it. Its task renders while there are any."""
 
     render: Render
+    threads: CapacityLimiter
     listeners: set[Listener] = field(default_factory=set)
     task: asyncio.Task[None] | None = None
     parts: dict[str, RenderedPart] = field(default_factory=dict)
@@ -80,7 +84,7 @@ class Channel:
 
     async def _tick(self) -> None:
         try:
-            parts = await run_in_threadpool(self.render)
+            parts = await to_thread.run_sync(self.render, limiter=self.threads)
         except RENDER_ERRORS as error:
             self._tell({}, " ".join(str(error).split()))
             return
@@ -103,6 +107,7 @@ class Broadcast:
 
     stream_seconds: float = STREAM_SECONDS
     _channels: dict[object, Channel] = field(default_factory=dict, init=False)
+    _threads: CapacityLimiter | None = field(default=None, init=False)
     _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
     _is_closed: bool = field(default=False, init=False)
 
@@ -113,7 +118,8 @@ class Broadcast:
     async def stream(self, key: object, render: Render) -> AsyncIterator[str]:
         """The events for one browser, until it goes away, the time is over, or we close."""
         self._loop = asyncio.get_running_loop()
-        channel = self._channels.setdefault(key, Channel(render))
+        self._threads = self._threads or CapacityLimiter(THREADS)
+        channel = self._channels.setdefault(key, Channel(render, self._threads))
         listener = channel.join()
         if channel.task is None:
             channel.task = self._loop.create_task(channel.run())

@@ -1,7 +1,8 @@
 """Who may see and change what: the login, the tokens of forms, the Host header, the headers.
 
 Without a login only this machine is served, by a name that means this machine: a foreign page whose
-name was made to point here (DNS rebinding) has a foreign Host header.
+name was made to point here (DNS rebinding) has a foreign Host header. What a proxy passes on comes
+from this machine, too, but not its user.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable
@@ -28,11 +30,16 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+log = logging.getLogger("milepost.ui")
 # Returns the name of the user, or True; None or False refuse.
 Authorize: TypeAlias = "Callable[[Request], str | bool | Awaitable[str | bool | None] | None]"
 SESSION, CSRF, NOTICE = "milepost_session", "milepost_csrf", "milepost_notice"
 SESSION_SECONDS = 12 * 3600
 SHORTEST_TOKEN = 16
+DELAY_SECONDS = 0.5  # after the first wrong token; then twice as long each time
+LONGEST_DELAY_SECONDS = 5.0
+MOST_CLIENTS = 1000
+_OF_PROXIES = ("forwarded", "via", "x-real-ip")
 HEADERS = {
     "content-security-policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
     "form-action 'self'",
@@ -70,6 +77,34 @@ class Signer:
         return hmac.compare_digest(self.sign(purpose, value).encode(), signature.encode())
 
 
+@dataclass(slots=True)
+class Logins:
+    """Wrong tokens, by the address that sent them. For a while nothing that it sends is looked at,
+    however many requests it makes concurrently. Used on one event loop."""
+
+    clock: Callable[[], float] = time.monotonic
+    _failures: dict[str, tuple[int, float]] = field(default_factory=dict, init=False)
+
+    def wait_seconds(self, request: Request) -> float:
+        """How long nothing is looked at; 0: now."""
+        _, until = self._failures.get(_client(request), (0, 0.0))
+        return max(until - self.clock(), 0.0)
+
+    def failed(self, request: Request) -> None:
+        client = _client(request)
+        count = self._failures.pop(client, (0, 0.0))[0] + 1
+        delay = min(DELAY_SECONDS * 2 ** min(count - 1, 10), LONGEST_DELAY_SECONDS)
+        self._failures[client] = count, self.clock() + delay
+        while len(self._failures) > MOST_CLIENTS:
+            del self._failures[next(iter(self._failures))]
+        log.warning("Wrong token for the dashboard from %s: %s in a row.", client, count)
+
+    def succeeded(self, request: Request) -> None:
+        client = _client(request)
+        self._failures.pop(client, None)
+        log.info("Login to the dashboard from %s.", client)
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """`is_local_only`: there is no login, and only this machine is served."""
@@ -79,6 +114,7 @@ class Access:
     token: str | None = field(default=None, repr=False)
     is_read_only: bool = False
     is_local_only: bool = False
+    logins: Logins = field(default_factory=Logins)
 
     async def who(self, request: Request) -> str | None:
         """The name for the audit; None: refused."""
@@ -106,7 +142,12 @@ class Access:
     def _has_bearer(self, request: Request) -> bool:
         """For Prometheus, which cannot fill in a form."""
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        return scheme.lower() == "bearer" and self.is_token(given)
+        if scheme.lower() != "bearer" or self.logins.wait_seconds(request) > 0:
+            return False
+        if not self.is_token(given):
+            self.logins.failed(request)
+            return False
+        return True
 
 
 def set_cookie(
@@ -128,7 +169,20 @@ def is_local(request: Request) -> bool:
     """Both: whoever connects from elsewhere can send any Host header."""
     client = request.client
     host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
-    return is_loopback(host) and (client is None or is_loopback(client.host))
+    is_direct = not is_from_proxy(request)
+    return is_direct and is_loopback(host) and (client is None or is_loopback(client.host))
+
+
+def is_from_proxy(request: Request) -> bool:
+    """No browser sends these headers, nor HTTP/1.0, which nginx speaks by default: it sends none of
+    these headers then, and its own address as Host."""
+    names = request.headers.keys()
+    is_passed_on = any(each in _OF_PROXIES or each.startswith("x-forwarded-") for each in names)
+    return is_passed_on or request.scope.get("http_version") == "1.0"
+
+
+def _client(request: Request) -> str:
+    return "unknown" if request.client is None else request.client.host
 
 
 def is_loopback(host: str) -> bool:

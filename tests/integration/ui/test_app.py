@@ -16,6 +16,7 @@ from milepost import Milepost
 from milepost.sql import LogOrder
 from milepost.ui import Dashboard, dashboard
 from milepost.ui.observed import log_reads
+from milepost.ui.security import DELAY_SECONDS
 from tests.server import TestServer
 
 TOKEN = "a-token-of-some-length"  # noqa: S105
@@ -75,6 +76,12 @@ def test_a_foreign_machine_is_refused_without_a_login(client: Make) -> None:
     assert "authorize=" in answer.text
 
 
+def test_behind_a_proxy_without_a_login_a_token_is_asked_for(client: Make) -> None:
+    answer = client().get("/", headers={"x-forwarded-host": "ops.example"})
+    assert answer.status_code == 403
+    assert "behind a proxy, a token is needed: set MILEPOST_UI_TOKEN" in answer.text
+
+
 def test_on_another_address_without_a_login_it_is_read_only(client: Make) -> None:
     shown = client("host.example", "192.0.2.1", listens_on="0.0.0.0")  # noqa: S104
     assert "read-only" in shown.get("/").text
@@ -85,14 +92,20 @@ def test_on_another_address_without_a_login_it_is_read_only(client: Make) -> Non
     )
 
 
-def test_the_token_is_asked_for_once(client: Make) -> None:
-    shown = client("host.example", "192.0.2.1", token=TOKEN)
+def test_the_token_is_asked_for_once(made: Callable[..., Dashboard]) -> None:
+    now = 100.0
+    whole = made(token=TOKEN)
+    whole.access.logins.clock = lambda: now
+    shown = TestClient(whole, "http://host.example", client=("192.0.2.1", 5000))
     asked = shown.get("/log?topic=a")
     assert asked.url.path == "/login"
     refused = shown.post(str(asked.url), data={"token": "something else"})
     assert refused.status_code == 403
     assert "not the token" in refused.text
+    early = shown.post(str(asked.url), data={"token": TOKEN})
+    assert (early.status_code, "wait 1 s" in early.text) == (429, True)
     assert shown.get("/", follow_redirects=False).status_code == 303
+    now += DELAY_SECONDS
     entered = shown.post(str(asked.url), data={"token": TOKEN})
     assert (entered.url.path, entered.url.query) == ("/log", b"topic=a")
     assert TOKEN not in str(shown.cookies)

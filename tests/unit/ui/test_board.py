@@ -13,7 +13,7 @@ import pytest
 
 from milepost import db
 from milepost.ui.observed import board as boards
-from milepost.ui.observed.board import Board
+from milepost.ui.observed.board import Board, patiently
 from milepost.ui.observed.pace import KEPT_FOR_PAGES, QUERIES_A_SECOND, Pace
 
 
@@ -121,11 +121,39 @@ def test_answers_that_nobody_asks_for_are_forgotten(board: Board, bench: Bench) 
 def test_who_is_in_no_hurry_leaves_room_for_pages(bench: Bench) -> None:
     for _ in range(QUERIES_A_SECOND - KEPT_FOR_PAGES):
         bench.pace.take_turn(is_patient=True)
-    assert (bench.now, bench.pace.has_room) == (100.0, True)
+    assert (bench.now, bench.pace.has_room()) == (100.0, True)
     bench.pace.take_turn()
-    assert (bench.now, bench.pace.has_room) == (100.0, False)
+    assert (bench.now, bench.pace.has_room()) == (100.0, False)
     bench.pace.take_turn(is_patient=True)
     assert bench.now == pytest.approx(101.0)
+
+
+def test_a_page_comes_before_a_stream(board: Board, bench: Bench) -> None:
+    """While a page waits, streams do; while a stream waits, it holds nothing that pages need."""
+    order: list[object] = []
+
+    def page(seconds: float) -> None:
+        bench.rest(seconds)
+        order.append(board.look("page", bench.read))
+
+    with bench.pace.hurried():
+        assert not bench.pace.has_room(is_patient=True)
+        assert bench.pace.has_room()
+    for _ in range(QUERIES_A_SECOND - KEPT_FOR_PAGES):
+        bench.pace.take_turn()
+    bench.pace.rest = page  # as of another thread, while the stream waits for its turn
+    with patiently():
+        order.append(board.look("stream", bench.read))
+    assert order == [1, 2]
+
+
+def test_a_stream_shows_the_last_answer_while_a_page_waits(board: Board, bench: Bench) -> None:
+    board.look("a", bench.read)
+    bench.now += 1.0
+    with patiently(), bench.pace.hurried():
+        assert board.look("a", bench.read) == 1
+    with patiently():
+        assert board.look("a", bench.read) == 2
 
 
 def test_what_reads_after_the_end_leaves_no_connection_open(board: Board, bench: Bench) -> None:

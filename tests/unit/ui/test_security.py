@@ -11,6 +11,7 @@ from milepost.errors import WeakToken
 from milepost.ui.security import (
     Access,
     FormTokens,
+    Logins,
     Signer,
     check_token,
     is_local,
@@ -65,6 +66,39 @@ def test_a_foreign_host_header_is_not_local(host: str, is_ours: bool) -> None:
 
 def test_a_foreign_client_is_not_local_whatever_it_says() -> None:
     assert not is_local(request("192.0.2.7", host="localhost"))
+
+
+@pytest.mark.parametrize(
+    "header", ["forwarded", "via", "x_real_ip", "x_forwarded_for", "x_forwarded_host",
+               "x_forwarded_proto"]
+)  # fmt: skip
+def test_what_a_proxy_passes_on_is_not_local(header: str) -> None:
+    assert not is_local(request(host="localhost", **{header: "192.0.2.7"}))
+
+
+def test_the_http_of_a_default_nginx_is_not_local() -> None:
+    asked = request(host="127.0.0.1:8000")
+    asked.scope["http_version"] = "1.0"
+    assert not is_local(asked)
+
+
+def test_wrong_tokens_are_delayed_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    now = 100.0
+    logins = Logins(clock=lambda: now)
+    access = Access(Signer.of(TOKEN), token=TOKEN, logins=logins)
+    wrong, right = request(authorization="Bearer wrong"), request(authorization=f"Bearer {TOKEN}")
+    assert [who(access, wrong), who(access, right)] == [None, None], "not looked at for a while"
+    assert who(access, request("192.0.2.8", authorization=f"Bearer {TOKEN}")) == "token"
+    delays = []
+    for _ in range(6):
+        delays.append(logins.wait_seconds(wrong))
+        now += delays[-1]
+        who(access, wrong)
+    assert delays == [0.5, 1, 2, 4, 5, 5]
+    assert caplog.messages[-1] == "Wrong token for the dashboard from 127.0.0.1: 7 in a row."
+    assert "wrong" not in caplog.text.replace("Wrong", "")
+    now += 5
+    assert who(access, right) == "token"
 
 
 def test_without_a_login_only_this_machine_is_served() -> None:

@@ -2,14 +2,15 @@
 
 Whoever asks for the same key within a second is given the same answer, and threads that ask
 concurrently wait for one read. When the queries of this second are used up, the last answer is
-given again, if there is one.
+given again, if there is one. Pages come first: what streams read waits for them.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,6 +31,20 @@ FRESH_SECONDS = 0.95
 HALF_SECONDS = 0.45  # for what is cheap to read and should be seen soon
 LOOK_SECONDS = 10.0  # for one read
 KEPT_SECONDS = 60.0  # an answer that nobody has asked for since then is forgotten
+
+
+# Of the thread that renders for a stream.
+_IS_PATIENT: ContextVar[bool] = ContextVar("milepost_ui_is_patient", default=False)
+
+
+@contextmanager
+def patiently() -> Iterator[None]:
+    """What is looked at in the block comes after what pages look at."""
+    token = _IS_PATIENT.set(True)
+    try:
+        yield
+    finally:
+        _IS_PATIENT.reset(token)
 
 
 @dataclass(slots=True)
@@ -65,10 +80,12 @@ class Board:
     ) -> T:
         """What the reader has read within the last second, or reads now. Answers are shared: nobody
         may change them. Raises what the read raises."""
-        answer = self._answer(key)
-        with answer.lock:
+        answer, is_patient = self._answer(key), _IS_PATIENT.get()
+        if is_patient and answer.read_at is None:
+            self.pace.wait_for_room()  # not with a lock that a page may wait for
+        with nullcontext() if is_patient else self.pace.hurried(), answer.lock:
             if not self._is_fresh(answer, fresh_seconds) and (
-                answer.read_at is None or self.pace.has_room
+                answer.read_at is None or self.pace.has_room(is_patient=is_patient)
             ):
                 answer.value = self._read(reader)
                 answer.read_at = self.clock()

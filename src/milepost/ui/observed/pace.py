@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
@@ -17,30 +18,44 @@ if TYPE_CHECKING:
     from milepost.db import Connection
 
 QUERIES_A_SECOND = 5
-KEPT_FOR_PAGES = 1  # which those who are in no hurry leave
+KEPT_FOR_PAGES = 1
+LOOK_AGAIN_SECONDS = 0.02  # whether a page still waits
 
 
 @dataclass(slots=True)
 class Pace:
-    """The queries of the last second."""
+    """The queries of the last second. Who is patient leaves one of them, and waits while anybody
+    else does: what streams and the doctor read may come later, but not what a page waits for."""
 
     clock: Callable[[], float] = time.monotonic
     rest: Callable[[float], object] | None = None  # None: wait, or until the end
     _begun: deque[float] = field(default_factory=deque, init=False)
     _end: Event = field(default_factory=Event, init=False)
-    _lock: Lock = field(default_factory=Lock, init=False)  # guards _begun
+    _lock: Lock = field(default_factory=Lock, init=False)  # guards _begun and _hurried
+    _hurried: int = field(default=0, init=False)
 
-    @property
-    def has_room(self) -> bool:
-        with self._lock:
-            return self._wait_seconds(QUERIES_A_SECOND) == 0.0
+    def has_room(self, *, is_patient: bool = False) -> bool:
+        """Whether a query is allowed now."""
+        return self._room_in(is_patient=is_patient) == 0.0
+
+    def wait_for_room(self) -> None:
+        """For the patient, before they begin what others would have to wait for."""
+        self._wait_while(lambda: self._room_in(is_patient=True))
 
     def take_turn(self, *, is_patient: bool = False) -> None:
         """Wait until a query is allowed, and count it."""
-        at_most = QUERIES_A_SECOND - KEPT_FOR_PAGES if is_patient else QUERIES_A_SECOND
-        rest = self.rest or self._end.wait
-        while (wait_seconds := self._try(at_most)) > 0 and not self._end.is_set():
-            rest(wait_seconds)
+        self._wait_while(lambda: self._try(is_patient=is_patient))
+
+    @contextmanager
+    def hurried(self) -> Iterator[None]:
+        """In the block, the patient wait."""
+        with self._lock:
+            self._hurried += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._hurried -= 1
 
     def end(self) -> None:
         """Nobody waits any more: what runs, ends soon."""
@@ -60,15 +75,27 @@ class Pace:
         conn.cursor_factory = Paced
         return conn
 
-    def _try(self, at_most: int) -> float:
+    def _wait_while(self, seconds: Callable[[], float]) -> None:
+        rest = self.rest or self._end.wait
+        while (wait_seconds := seconds()) > 0 and not self._end.is_set():
+            rest(wait_seconds)
+
+    def _room_in(self, *, is_patient: bool) -> float:
         with self._lock:
-            wait_seconds = self._wait_seconds(at_most)
+            return self._wait_seconds(is_patient=is_patient)
+
+    def _try(self, *, is_patient: bool) -> float:
+        with self._lock:
+            wait_seconds = self._wait_seconds(is_patient=is_patient)
             if wait_seconds == 0:
                 self._begun.append(self.clock())
             return wait_seconds
 
-    def _wait_seconds(self, at_most: int) -> float:
-        """Until there are fewer than that within the last second."""
+    def _wait_seconds(self, *, is_patient: bool) -> float:
+        """Until there are few enough within the last second."""
+        if is_patient and self._hurried:
+            return LOOK_AGAIN_SECONDS
+        at_most = QUERIES_A_SECOND - KEPT_FOR_PAGES if is_patient else QUERIES_A_SECOND
         now = self.clock()
         while self._begun and now - self._begun[0] >= 1.0:
             self._begun.popleft()
