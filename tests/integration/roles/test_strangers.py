@@ -26,6 +26,9 @@ PREPARE = (
     values ('p', 1, 1, 'upsert', 'public', 'view')""",
     """insert into milepost.schedules (name, every, begun_at, next_at, channel, content)
     values ('s', '1 day', now(), now(), 'c', '')""",
+    """insert into milepost.instances (processor, version, owner, alive_until)
+    values ('p', 1, 'o', now() + interval '1 hour')""",
+    "select milepost.store_checkpoint('p', 1, 0, null, row(0, 0)::milepost.position)",
     "select milepost.create_staging('staging_p', array['a'], array['text'])",
 )
 # For each file that takes a lock, what takes it, and how the doctor calls it.
@@ -45,14 +48,11 @@ TAKING: dict[str, tuple[str, str]] = {
         "the removal of old messages",
     ),
     "create_staging": (PREPARE[-1], "the staging table staging_p"),
-    "register_schedule": (
-        "select milepost.register_schedule('s', '1 day', null, null, now(), now(), 'c', '')",
-        "the schedule 's'",
-    ),
-    "put_old_schedule": (
-        """select milepost.put_old_schedule(
-        'milepost.schedules', '{"every_seconds": 1}', now(), 's', null)""",
-        "the schedule 's'",
+    "lock_schedule": ("select milepost.lock_schedule('s')", "the schedule 's'"),
+    "store_checkpoint": (
+        """select milepost.store_checkpoint(
+        'p', 1, 0, row(0, 0)::milepost.position, row(0, 1)::milepost.position, 0, 'o')""",
+        "the instance 'o'",
     ),
     "index_lock": ("", "the creation of indexes"),
     "archive_lock": ("", "the archive"),
@@ -62,13 +62,13 @@ TAKING: dict[str, tuple[str, str]] = {
     "migration_lock": ("", "migrations"),
     "pipeline_lock": ("", "the pipeline 'p'"),
     "target_lock": ("", "the target 'view'"),
-    "turn_take": ("", "the turn of the processor 'p'"),
-    "turn_take_in_transaction": ("", "the turn of the processor 'p'"),
+    "turn_take": ("", "the (turn of the processor 'p'|instance 'o')"),
+    "turn_take_in_transaction": ("", "the (turn of the processor 'p'|instance 'o')"),
     "parked_hold": ("", "a parked key"),
 }
 PARAMETERS = {
     "schema": "milepost", "pipeline": "p", "target_schema": "public", "view_name": "view",
-    "processor": "p", "version": 1, "parked_id": 7,
+    "processor": "p", "version": 1, "owner": "o", "parked_id": 7,
 }  # fmt: skip
 KEYS = (
     "select classid::bigint, objid::bigint, objsubid from pg_locks "

@@ -48,6 +48,11 @@ language sql stable as $$
     from {schema}.pipelines as p
     where p.target is not null
     union all
+    select distinct
+      format('the instance %L', i.owner), hashtextextended('milepost.owner.{schema} ' || i.owner, 0),
+      '{schema}.checkpoints'::regclass, 'update'
+    from {schema}.instances as i
+    union all
     -- Created by the owner, or by a role that runs pipelines.
     select
       format('the staging table %s', c.relname),
