@@ -1,5 +1,9 @@
 """Durable message processing on PostgreSQL and Spark."""
 
+from milepost import interrupt  # noqa: F401 - before what takes long to import
+
+# isort: split
+
 from importlib.metadata import PackageNotFoundError, version
 
 from milepost.app import Milepost

@@ -40,6 +40,7 @@ from milepost.runtime import (
     Group,
     Runtime,
     Timing,
+    refuse_unknown_end,
     stopping_on_signals,
 )
 
@@ -537,7 +538,14 @@ class Milepost:
         With `health=("127.0.0.1", 8080)`, `/livez` and `/readyz` answer there meanwhile; see
         `ProbeLimits`.
         """
+        refuse_unknown_end(until)
         members = self.members(only, spark)
+        if not members:
+            raise ValueError(
+                "There is nothing to run: no processor, pipeline, worker or schedule is registered"
+                f"{'' if only is None else ' or named'}. Add one with @mp.processor(...), "
+                "@mp.pipeline(...) or @mp.worker(...), in a module that is imported before run()."
+            )
         queue.check_workers(members)
         duties = self._duties_when_wanted() if only is None else []
         group = Group(
@@ -576,6 +584,7 @@ class Milepost:
     ) -> None:
         """Write what is to be archived to files, until SIGTERM or SIGINT, or until nothing is left
         to archive now. `run` does so too, where the retention policy names an archive."""
+        refuse_unknown_end(until)
         group = Group([self.archiver(size, spark)], stop_seconds, newest=self.horizon)
         with stopping_on_signals(group.stop):
             self._runtime.check(group.members, group.stop, is_patient=until == "stopped")

@@ -3,10 +3,16 @@
 from milepost.checkpoints.checkpoint_committer import CheckpointCommitter
 from milepost.checkpoints.committer import Committer, Gap
 from milepost.checkpoints.memory import MemoryCheckpointStore
-from milepost.checkpoints.postgres import PostgresCheckpointStore, store_statement
+from milepost.checkpoints.postgres import (
+    Advance,
+    PostgresCheckpointStore,
+    advance_all,
+    store_statement,
+)
 from milepost.checkpoints.store import Answer, Checkpoint, CheckpointKey, CheckpointStore, columns
 
 __all__ = [
+    "Advance",
     "Answer",
     "Checkpoint",
     "CheckpointCommitter",
@@ -16,6 +22,7 @@ __all__ = [
     "Gap",
     "MemoryCheckpointStore",
     "PostgresCheckpointStore",
+    "advance_all",
     "columns",
     "store_statement",
 ]

@@ -10,7 +10,7 @@ from milepost.checkpoints.store import Answer, Checkpoint, CheckpointKey, column
 from milepost.records import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from milepost.db import Connection, Statement
 
@@ -81,6 +81,38 @@ def store_statement(
         "owner": owner,
     }
     return sql.query("store_checkpoint", schema), parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """Of a segment's checkpoint, past messages that were filtered out."""
+
+    key: CheckpointKey
+    expected: Position
+    new: Position
+    epoch: int
+
+
+def advance_all(
+    conn: Connection, advances: Sequence[Advance], owner: str, schema: str = sql.DEFAULT_SCHEMA
+) -> list[Answer | None]:
+    """Several segments of one processor in one statement; None for one that is left as it is,
+    because its checkpoint is locked."""
+    rows = db.fetch_all(
+        conn,
+        schema,
+        "store_checkpoints",
+        **advances[0].key.parameters(),
+        owner=owner,
+        segments=[each.key.segment for each in advances],
+        expected_transaction_ids=[each.expected.transaction_id for each in advances],
+        expected_positions=[each.expected.position for each in advances],
+        new_transaction_ids=[each.new.transaction_id for each in advances],
+        new_positions=[each.new.position for each in advances],
+        epochs=[each.epoch for each in advances],
+    )
+    answers = {segment: Answer(answer) for segment, answer in rows}
+    return [answers.get(each.key.segment) for each in advances]
 
 
 def _of(key: CheckpointKey) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from milepost.runtime.lost_server import (
 )
 from milepost.runtime.pulse import Pulses
 from milepost.runtime.runtime import Runtime, Timing
-from milepost.runtime.session import Session, SessionOver, Stopping, Until
+from milepost.runtime.session import Session, SessionOver, Stopping, Until, refuse_unknown_end
 from milepost.runtime.status import Repeats, State, Status
 from milepost.runtime.stop import Stop, waking
 from milepost.runtime.supervise import Supervisor
@@ -67,6 +67,7 @@ __all__ = [
     "is_server_lost",
     "is_transient",
     "naming_loss",
+    "refuse_unknown_end",
     "stopping_on_signals",
     "waking",
 ]

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias, get_args
 
 from milepost.runtime.lost_server import ServerLost, is_server_lost
 
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 
 # When a run ends by itself. The last two mean the same.
 Until: TypeAlias = Literal["stopped", "caught_up", "drained"]
+
+
+def refuse_unknown_end(until: str) -> None:
+    """One that is misspelt would be taken for an end of the run."""
+    if until not in get_args(Until):
+        known = ", ".join(map(repr, get_args(Until)))
+        raise ValueError(f"until is {until!r}: expected one of {known}.")
 
 
 class Stopping(Exception):

@@ -18,7 +18,7 @@ from milepost import db
 from milepost.errors import MilepostError, describe
 from milepost.runtime.lost_server import Backoff, ServerLost, is_server_lost, is_server_starting
 from milepost.runtime.pulse import of_this_run
-from milepost.runtime.session import Session, SessionOver, Stopping
+from milepost.runtime.session import Session, SessionOver, Stopping, refuse_unknown_end
 
 if TYPE_CHECKING:
     from milepost.runtime.session import Until
@@ -43,6 +43,7 @@ class Supervisor:
 
     def run(self, until: Until = "stopped") -> None:
         """Until a stop is requested or `until` holds. Raises what ends the work for good."""
+        refuse_unknown_end(until)
         with of_this_run().showing(self.status):
             self._run(until)
 

@@ -150,6 +150,11 @@ CREATE FUNCTION milepost.advisory_keys() RETURNS TABLE(what text, classid bigint
     from "milepost".pipelines as p
     where p.target is not null
     union all
+    select distinct
+      format('the instance %L', i.owner), hashtextextended('milepost.owner."milepost" ' || i.owner, 0),
+      '"milepost".checkpoints'::regclass, 'update'
+    from "milepost".instances as i
+    union all
     -- Created by the owner, or by a role that runs pipelines.
     select
       format('the staging table %s', c.relname),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from milepost.db import Connection
@@ -23,6 +25,24 @@ def test_a_database_that_is_not_migrated_names_the_command(
     result = Cli(empty_database).run(command)
     assert (result.code, result.stdout) == (1, "")
     assert result.stderr.endswith("Run: milepost migrate\n")
+
+
+@pytest.mark.parametrize("order", ["append"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["ui", "--listen"],
+        ["metrics", "--listen"],
+        ["run", "tests.integration.cli.application:mp", "--health"],
+    ],
+)
+def test_a_port_that_is_in_use_is_our_error(cli: Cli, command: list[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = cli.run(*command, f"127.0.0.1:{port}")
+    assert is_one_error_line(result)
+    assert f"Could not listen on 127.0.0.1 port {port}: Address already in use." in result.stderr
+    assert f"pass another HOST:PORT as {command[-1]}" in result.stderr
 
 
 @pytest.mark.parametrize("order", ["append"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from socket import socket
+import socket
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +11,7 @@ import typer
 from milepost.app import Milepost
 from milepost.cli.listen_address import listen_address
 from milepost.cli.output import say
+from milepost.errors import CannotListen
 
 if TYPE_CHECKING:
     import uvicorn
@@ -56,34 +57,38 @@ def command(
 
 def serve(dashboard: Dashboard, host: str, port: int) -> None:
     """Until SIGTERM or Ctrl-C. Open streams end with it."""
-    server = _server(dashboard, host, port)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        server.run()
+        listening = socket.create_server((host, port), family=family)
+    except OSError as error:
+        dashboard.close()
+        reason = (error.strerror or str(error)).partition(" (while")[0]
+        raise CannotListen(host, port, reason, "--listen") from error
+    try:
+        _server(dashboard).run([listening])
     except KeyboardInterrupt:  # uvicorn repeats the signal after it has stopped
         pass
     finally:
         dashboard.close()
-    if not server.started:  # uvicorn has said why: the address is in use, or not ours
-        raise typer.Exit(1)
 
 
-def _server(dashboard: Dashboard, host: str, port: int) -> uvicorn.Server:
+def _server(dashboard: Dashboard) -> uvicorn.Server:
     import uvicorn
 
     class Server(uvicorn.Server):
-        async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             """uvicorn waits for each answer to end, and an event stream does not end by itself."""
             dashboard.broadcast.close()
             await super().shutdown(sockets)
 
-        async def startup(self, sockets: list[socket] | None = None) -> None:
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             for each in self.servers if self.started else []:
                 for listening in each.sockets:
                     say(f"milepost ui on {_url(*listening.getsockname()[:2])} (Ctrl-C ends it)")
 
     config = uvicorn.Config(
-        dashboard, host, port, log_level="warning", lifespan="off", timeout_graceful_shutdown=5
+        dashboard, log_level="warning", lifespan="off", timeout_graceful_shutdown=5
     )
     return Server(config)
 

@@ -116,6 +116,12 @@ class ClaimedSegment:
             return True
         return self.reached > self.passed and self.is_advance_due(now)
 
+    @property
+    def may_advance(self) -> bool:
+        """Whether there is nothing but what was filtered out for the checkpoint to pass."""
+        is_resting = self.phase is Phase.WORKING and self.is_attached and self.is_hungry
+        return is_resting and not self.is_woken and self.reached > self.passed
+
     def is_advance_due(self, now: float) -> bool:
         """Whether the checkpoint may pass what was filtered out: not at every look."""
         return self.is_flushing or now - self._advanced_at >= self.advance_seconds
@@ -142,4 +148,7 @@ class ClaimedSegment:
         return Batch(messages, messages[-1].position, is_full=True, is_held=False)
 
     def delivered(self, batch: Batch, now: float) -> None:
-        self.passed, self._advanced_at, self.is_flushing = batch.reached, now, False
+        self.advanced(batch.reached, now)
+
+    def advanced(self, passed: Position, now: float) -> None:
+        self.passed, self._advanced_at, self.is_flushing = passed, now, False

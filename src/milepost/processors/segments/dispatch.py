@@ -19,6 +19,7 @@ from milepost.processors.segments.claimed_segment import ClaimedSegment, Phase
 from milepost.processors.segments.split_merge import Dealer
 
 if TYPE_CHECKING:
+    from milepost.checkpoints import Advance
     from milepost.log import Batch
     from milepost.processors.segments.claims import Claim
     from milepost.processors.segments.work import SegmentWork
@@ -239,6 +240,16 @@ class Dispatch:
         with self.lock:
             batch = segment.next_batch(self._batch_size)
             return None if not batch.messages and not segment.is_attached else batch
+
+    def take_advancing(self) -> dict[ClaimedSegment, Advance]:
+        """All whose checkpoints may pass what was filtered out, due or not: one statement moves
+        them all."""
+        with self.lock:
+            found = {s: s.work.advance(s.reached) for s in self._segments.values() if s.may_advance}
+            taken = {segment: advance for segment, advance in found.items() if advance is not None}
+            for segment in taken:
+                segment.is_served = True
+            return taken
 
     def put_back(self, segment: ClaimedSegment) -> None:
         """Served, for now. It goes to the end of the line."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, assert_never
 
 import psycopg
 
+from milepost.checkpoints import Answer, advance_all
 from milepost.errors import SegmentsGivenBack, describe
 from milepost.log import Batch, Horizon, Selection, read_batch
 from milepost.processors.deliver.transaction import Conflict
@@ -20,6 +21,7 @@ from milepost.runtime import Stopping
 from milepost.telemetry import otel
 
 if TYPE_CHECKING:
+    from milepost.checkpoints import Advance
     from milepost.processors.definition import ProcessorOptions
     from milepost.processors.deliver.attempts import Failure
     from milepost.processors.segments.claimed_segment import ClaimedSegment
@@ -92,8 +94,7 @@ class Service:
             with self.dispatch.lock:
                 segment.interrupted()
         except Conflict as conflict:
-            self._lose(segment)
-            self._say(segment, f"lost: the store answered {conflict}")
+            self._lose_to(segment, conflict)
         except ClaimOver:
             self._lose(segment)
             self._say(segment, "lost: its time was over, or another instance has it")
@@ -161,13 +162,49 @@ class Service:
         if is_due:
             if not self.dispatch.holds(segment.claim):
                 raise ClaimOver
-            segment.work.deliver(batch, leases)
-            with self.dispatch.lock:
-                segment.delivered(batch, now)
-            self.tally.add(len(batch.messages))
+            advance = None if batch.messages else segment.work.advance(batch.reached)
+            if advance is not None:
+                self._advance(segment, advance, leases)
+            else:
+                segment.work.deliver(batch, leases)
+                with self.dispatch.lock:
+                    segment.delivered(batch, now)
+                self.tally.add(len(batch.messages))
         segment.work.tend(leases)
         self._credit(segment)
         segment.work.retry(leases)
+
+    def _advance(self, segment: ClaimedSegment, advance: Advance, leases: ThreadLeases) -> None:
+        """Past what was filtered out, together with all that have nothing else to do: each by
+        itself would be a transaction of its own."""
+        others = self.dispatch.take_advancing()
+        try:
+            advances = [advance, *others.values()]
+            with leases.sync as conn:
+                answers = advance_all(conn, advances, self.claims.owner, self.claims.schema)
+            for (other, its_advance), answer in zip(others.items(), answers[1:], strict=True):
+                try:
+                    self._advanced(other, its_advance, answer)
+                except Conflict as conflict:
+                    self._lose_to(other, conflict)
+            self._advanced(segment, advance, answers[0])
+        finally:
+            for other in others:
+                self.dispatch.put_back(other)
+
+    def _advanced(self, segment: ClaimedSegment, advance: Advance, answer: Answer | None) -> None:
+        """One whose checkpoint is locked advances the next time."""
+        passed = segment.passed
+        if answer is not None:
+            if answer is not Answer.STORED:
+                raise Conflict(answer)
+            passed = segment.work.checkpoint = advance.new
+        with self.dispatch.lock:
+            segment.advanced(passed, time.monotonic())
+
+    def _lose_to(self, segment: ClaimedSegment, conflict: Conflict) -> None:
+        self._lose(segment)
+        self._say(segment, f"lost: the store answered {conflict}")
 
     def _read(self, segment: ClaimedSegment, leases: ThreadLeases) -> Batch:
         """Catch up with the feed: its own messages only, up to where the feed is now."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import TYPE_CHECKING
 
+from milepost.checkpoints import Advance
 from milepost.log import History
 from milepost.processors.deliver.sequential import SequentialDelivery
 from milepost.processors.handler_call import Supply
@@ -109,6 +110,13 @@ class SegmentWork:
                 delivery.drain(batch.reached)
         finally:
             self.checkpoint = delivery.checkpoint  # of a batch that failed, a part may be stored
+
+    def advance(self, reached: Position) -> Advance | None:
+        """What moves the checkpoint past messages that were filtered out, together with those of
+        other segments; None: this one does it by itself."""
+        if reached <= self.checkpoint:
+            return None
+        return Advance(self.key, self.checkpoint, reached, self.claim.epoch)
 
     def tend(self, leases: ThreadLeases) -> None:
         """After every batch, and whenever `wake` was called."""

@@ -30,6 +30,7 @@ from milepost.processors.self_checkpointing.reconcile import advanced, lowest, w
 from milepost.records import Position, RawMessage
 
 if TYPE_CHECKING:
+    from milepost.checkpoints import Advance
     from milepost.processors.definition import Definition
     from milepost.processors.segments.claims import Claim
     from milepost.processors.segments.pool import ThreadLeases
@@ -66,6 +67,10 @@ class SelfCheckpointingWork(SegmentWork):
             end(self.trigger)
             problem = self.participants.lost(self.segment)
         return problem or SegmentWork.lost(self, leases)
+
+    def advance(self, reached: Position) -> Advance | None:  # noqa: ARG002 - of the work's shape
+        """Its participants may have to make something durable before."""
+        return None
 
     def supply(self) -> Supply:
         return Supply(self.segment, self.trigger)

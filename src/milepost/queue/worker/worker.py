@@ -12,6 +12,7 @@ from milepost import db
 from milepost.queue.handlers.around import covers
 from milepost.queue.worker.idle import is_drained
 from milepost.queue.worker.loop import Runner
+from milepost.runtime import refuse_unknown_end
 
 if TYPE_CHECKING:
     from milepost.queue.definition import Definition
@@ -38,6 +39,7 @@ class Worker:
 
     def run(self, until: Until = "stopped", stop: Event | None = None) -> None:
         """Run in this thread until `stop` is set, or until its channels are drained."""
+        refuse_unknown_end(until)
         self.runtime.reserve([self])
         self.definition.check()
         with db.acting(self.runtime.url, "work"), ExitStack() as stack:

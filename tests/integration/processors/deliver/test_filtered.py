@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from typing import Any
 
 import pytest
 
 from milepost import Milepost, Position, db
 from milepost.db import Connection
-from milepost.log import Batch, History, read_batch
-from milepost.processors import Processor, session
+from milepost.log import Batch
+from milepost.processors import Processor
+from milepost.processors.session import ProcessorSession
 from milepost.runtime import Timing
 from tests.integration.processors.conftest import Put
 from tests.integration.processors.running import running
@@ -27,11 +27,12 @@ def polls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Counts how often a processor looks."""
     counted: Counter[str] = Counter()
 
-    def counting(*arguments: Any, history: History) -> Batch:
+    def counting(self: ProcessorSession, after: Position, batch_size: int) -> Batch:
         counted["read"] += 1
-        return read_batch(*arguments, history=history)
+        return read(self, after, batch_size)
 
-    monkeypatch.setattr(session, "read_batch", counting)
+    read = ProcessorSession.read
+    monkeypatch.setattr(ProcessorSession, "read", counting)
     return counted
 
 

@@ -8,9 +8,10 @@ from collections import defaultdict
 import pytest
 
 from milepost import Message, Milepost, RecordedMessage
-from milepost.db import AsyncConnection, Connection
+from milepost.db import AsyncConnection, Connection, one
 from milepost.errors import HasSegments, WaitTimedOut
 from milepost.records import Position
+from milepost.runtime import Timing
 from tests.integration.processors.conftest import Put
 from tests.integration.processors.running import Effects, Instance, leave_all, running
 from tests.waiting import wait_until
@@ -127,6 +128,50 @@ def test_a_filter_never_stops_the_checkpoints(mp: Milepost, put: Put, effects: E
     at = processor.position()
     assert at is not None
     assert at >= last
+
+
+CHECKPOINTS = """
+select count(*), count(distinct xmin::text) from milepost.checkpoints where "position" >= %s
+"""
+
+
+def test_what_is_filtered_out_is_passed_by_all_segments_in_one_transaction(
+    url: str, conn: Connection, put: Put
+) -> None:
+    """Not by each in its own. One whose checkpoint is locked holds up no other, and follows."""
+    mp, segments = Milepost(url, timing=Timing(advance_seconds=0.1)), 16
+
+    def passed(last: Position) -> tuple[int, int]:
+        return one(conn.execute(CHECKPOINTS, [last.position]).fetchone())  # type: ignore[no-any-return]
+
+    processor = mp.processor(NAME, topics=["wanted"], segments=segments)(leave_all)
+    with running(processor), mp.connect() as other:
+        (last,) = put(1, topic="unwanted")
+        wait_until(lambda: passed(last)[0] == segments)
+        with other.transaction():
+            other.execute("select from milepost.checkpoints where segment = 3 for update")
+            (last,) = put(1, topic="unwanted")
+            wait_until(lambda: passed(last)[0] == segments - 1)
+            assert passed(last)[1] <= 2  # the feed may deal while the first are stored
+        wait_until(lambda: passed(last)[0] == segments)
+
+
+def test_a_segment_that_was_taken_away_is_fenced_beside_the_others(
+    url: str, conn: Connection, put: Put
+) -> None:
+    mp = Milepost(url, timing=Timing(advance_seconds=0.1, beat_seconds=3600.0))
+    processor = mp.processor(NAME, topics=["wanted"], segments=4, claim_seconds=3600)(leave_all)
+    with running(processor):
+        (last,) = put(1, topic="unwanted")
+        query = CHECKPOINTS.encode()
+        wait_until(lambda: one(conn.execute(query, [last.position]).fetchone())[0] == 4)
+        conn.execute("update milepost.checkpoints set epoch = epoch + 1 where segment = 2")
+        (last,) = put(1, topic="unwanted")
+        wait_until(lambda: one(conn.execute(query, [last.position]).fetchone())[0] == 3)
+        (behind,) = conn.execute(
+            'select segment from milepost.checkpoints where "position" < %s', [last.position]
+        ).fetchall()
+        assert behind == (2,)
 
 
 def test_start_from_the_end(mp: Milepost, put: Put, effects: Effects) -> None:
