@@ -166,6 +166,7 @@ class TakenJob:
     begun_at: float | None = None  # by the same clock as the deadline; only if there are rules
     is_begin_told: bool = False  # the server knows that it has begun
     deadline: float = inf  # the lock is held until then, by the monotonic clock of this process
+    taken_at: float = 0.0  # by the same clock
     _content: Any = _UNREAD
 
     @property

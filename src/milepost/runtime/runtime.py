@@ -33,7 +33,7 @@ class Timing:
     advance_seconds: float = 5.0  # between two stores of a checkpoint that only passes the filter
     beat_seconds: float = 1.0  # between two extensions of claims, if claims are not shorter
     retry_seconds: float = 1.0  # that retries may keep new messages waiting
-    standstill_seconds: float = 1.0  # after which busy handlers give back jobs taken ahead
+    held_seconds: float = 0.2  # for longer than that no job taken ahead waits for a handler
     policy_seconds: float = 5.0  # between two looks whether there is a retention policy now
     archive_seconds: float = 10.0  # between two looks for what to archive
     removal_seconds: float = 60.0  # between two removals of what the policy does not keep

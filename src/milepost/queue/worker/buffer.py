@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from milepost.records import TakenJob
 
-AHEAD_SECONDS = 0.1
-# A rate that falls is believed gradually, one that rises immediately.
-INERTIA = 0.7
+# Between two samples of how many jobs have begun.
+SAMPLE_SECONDS = 0.01
 
 
 @dataclass(slots=True)
@@ -28,6 +28,7 @@ class Buffer:
     gated: deque[TakenJob] = field(default_factory=deque)  # these may not begin yet: begins.py
     low: int = 0  # when fewer wait, more should be taken
     taken: int = 0
+    lists: set[TakenJob] = field(default_factory=set)  # the first job of each that is handled
     _held: dict[int, TakenJob] = field(default_factory=dict, init=False)
     _overtaken: set[TakenJob] = field(default_factory=set, init=False)
     _lock: Lock = field(default_factory=Lock, init=False)
@@ -51,14 +52,21 @@ class Buffer:
             unbegun = {*self.waiting.copy(), *self.gated.copy()}
             return [job for job in self._held.values() if job not in unbegun]
 
-    def take_off(self, jobs: deque[TakenJob]) -> Iterator[TakenJob]:
-        """Those of `waiting` or `gated`, one by one. A handler may be quicker."""
-        while jobs:
+    def waits_since(self) -> float | None:
+        """When the first job that waits was taken; None if none waits."""
+        for jobs in (self.waiting, self.gated):
+            with suppress(IndexError):
+                return jobs[0].taken_at
+        return None
+
+    def take_off(self, jobs: deque[TakenJob], leave: int = 0) -> Iterator[TakenJob]:
+        """The last ones of `waiting` or `gated`, one by one. A handler may be quicker."""
+        while len(jobs) > leave:
             with suppress(IndexError):
                 yield self._take_off_one(jobs)
 
     def _take_off_one(self, jobs: deque[TakenJob]) -> TakenJob:
-        job = jobs.popleft()
+        job = jobs.pop()
         self.taken -= 1  # as if it had not been: it does not count as begun
         return job
 
@@ -82,46 +90,79 @@ class Buffer:
 
 
 @dataclass(slots=True)
-class Demand:
-    """How many jobs to take. Pure: no clock, no connection.
+class Ahead:
+    """How many jobs to take, and which of those that wait go back. Pure: no clock, no connection.
 
-    As many as the handlers can begin immediately, and as many again as they begin within a tenth
-    of a second. So they never wait for a round trip, and slow handlers do not keep jobs that other
-    workers could handle, nor slots of a limited channel.
+    Handlers never wait for a round trip, because as many jobs are taken ahead as began within the
+    last tenth of a second. What would wait for longer than `held_seconds` goes back, where other
+    workers, other channels and more urgent jobs get their turn before it. There are two ways to
+    know: so few jobs begin now, or the jobs of a channel are known to be slow.
     """
 
     batch: int
-    rate: float = field(default=0.0, init=False)  # jobs that handlers began, per second
+    handlers: int  # jobs that are handled concurrently
+    held_seconds: float
+    slow: Mapping[str, float]  # how long jobs take now, in the channels where that is long
+    _samples: deque[tuple[float, int]] = field(default_factory=deque, init=False)
+    _recent: int = field(default=0, init=False)
+    _too_slow: frozenset[str] = field(
+        default=frozenset(), init=False
+    )  # of whose jobs some went back
+    _paused_until: float = field(default=0.0, init=False)
 
-    def began(self, count: int, seconds: float) -> None:
-        """So many jobs were begun within this time."""
-        rate = count / seconds
-        self.rate = max(rate, INERTIA * self.rate + (1 - INERTIA) * rate)
+    def note(self, begun: int, now: float) -> None:
+        """So many jobs have begun until now."""
+        samples = self._samples
+        while len(samples) > 1 and samples[1][0] <= now - self.held_seconds:
+            samples.popleft()
+        if not samples or now - samples[-1][0] >= SAMPLE_SECONDS:
+            samples.append((now, begun))
+        since, before = samples[0]
+        share = min(1.0, self.held_seconds / max(now - since, SAMPLE_SECONDS))
+        self._recent = int((begun - before) * share)
 
-    def ahead(self) -> int:
-        """How many should wait in the buffer."""
-        return min(2 * self.batch, int(self.rate * AHEAD_SECONDS))
+    @property
+    def recent(self) -> int:
+        """How many jobs began within the last `held_seconds`: more need not wait."""
+        return self._recent
 
-    def wanted(self, idle: int, buffered: int) -> int:
+    def ahead(self, now: float) -> int:
+        """How many should wait. None where `batch` is 1."""
+        if now < self._paused_until and not self._too_slow.isdisjoint(self.slow):
+            return 0
+        return min(2 * (self.batch - 1), self._recent // 2)
+
+    def wanted(self, idle: int, buffered: int, now: float) -> int:
         """How many to take now; none while the buffer is more than half full."""
-        ahead = self.ahead()
+        ahead = self.ahead(now)
         if buffered > max(idle, ahead // 2):
             return 0
         return max(0, min(self.batch, idle + ahead - buffered))
 
-
-@dataclass(slots=True)
-class Standstill:
-    """For how long no handler has begun a job. Pure: no clock."""
-
-    _begun: int = field(default=0, init=False)
-    _since: float = field(default=0.0, init=False)
-
-    def seconds(self, begun: int, now: float) -> float:
-        """So many jobs were begun until now."""
-        if begun != self._begun:
-            self._begun, self._since = begun, now
-        return now - self._since
+    def too_slow(
+        self,
+        jobs: Sequence[TakenJob],
+        waiting: Iterable[TakenJob],
+        free: int,
+        now: float,
+    ) -> set[TakenJob]:
+        """Those of the jobs, just taken, that would wait too long behind slow jobs. The `free`
+        first ones do not wait. One more may, so that no channel starves behind quick ones. If there
+        are any, a take for more than the free handlers would find them again: so for a while only
+        free handlers get jobs."""
+        slow = self.slow
+        seconds = sum(slow.get(job.channel, 0.0) for job in waiting) / self.handlers
+        back: set[TakenJob] = set()
+        for job in islice(jobs, free, None):
+            cost = slow.get(job.channel, 0.0) / self.handlers
+            if cost and seconds and seconds + cost > self.held_seconds:
+                back.add(job)
+            else:
+                seconds += cost
+        if back:
+            self._too_slow = frozenset(job.channel for job in back)
+            self._paused_until = now + self.held_seconds
+        return back
 
 
 def has_lock(job: TakenJob) -> bool:

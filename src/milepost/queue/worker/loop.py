@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from milepost import db
 from milepost.queue.outcome import Ending, Kind
 from milepost.queue.worker.begins import Gate
-from milepost.queue.worker.buffer import Demand, Standstill
+from milepost.queue.worker.buffer import Ahead
 from milepost.queue.worker.calling.batches import pool_of
 from milepost.queue.worker.heartbeats import Heartbeats
 from milepost.queue.worker.idle import Look, Pause, Polls, Resting, is_drained
@@ -26,6 +26,7 @@ from milepost.telemetry import otel
 
 if TYPE_CHECKING:
     from collections import deque
+    from collections.abc import Iterable
     from threading import Event
 
     import psycopg
@@ -39,7 +40,7 @@ STOP_SECONDS = 0.2  # the longest that a worker with nothing to do takes to noti
 # No more jobs wait: before it asks again, this thread releases the interpreter for long enough that
 # the handler it has woken may begin.
 HANDOVER_SECONDS = 0.00005
-RATE_SECONDS = 0.005  # the jobs that were begun are measured over at least so long
+LOOK_SECONDS = 0.05  # between two looks at what runs, and at what waits for busy handlers
 RECOVERED = "MP090"
 log = logging.getLogger("milepost.queue")
 
@@ -55,7 +56,13 @@ class Runner:
         self._shared = Shared(definition, runtime, stop, handler)
         self._bell, self._buffer = self._shared.bell, self._shared.buffer
         options = self._options = definition.options
-        self._demand = Demand(options.batch)
+        self._held_seconds = runtime.timing.held_seconds
+        self._ahead = Ahead(
+            options.batch,
+            self._shared.jobs_at_a_time,
+            self._held_seconds,
+            self._shared.rates.slow,
+        )
         self._taker = Taker(
             options.channel, options.lock, runtime.schema, is_durable=False, is_ahead=True
         )
@@ -64,8 +71,9 @@ class Runner:
         self._watch: Watch | None = None
         self._has_news = False  # the server has notified
         self._is_woken = False  # by news, while it waited
-        self._begun = (0, 0.0)
-        self._standstill = Standstill()
+        self._idle = 0
+        self._looked_at = 0.0
+        self._stalled_by: set[TakenJob] = set()  # while all run, no handler is free
 
     def run(self, until: Until = "stopped") -> None:
         """Until a stop is requested, or until nothing is left to do. If the server cannot be
@@ -126,10 +134,10 @@ class Runner:
         seen: Look | None = None
         while not self._shared.stop.is_set() and self._shared.failure is None:
             if not (count := self._wanted()):
-                self._bell.wait(STOP_SECONDS)
+                self._bell.wait(self._look_seconds())
                 continue
             if jobs := self._take(count):
-                self._gate.admit(jobs)
+                self._admit(jobs)
                 if len(jobs) < count:
                     time.sleep(HANDOVER_SECONDS)
                 pause, seen = Pause(self._options.poll_seconds), None
@@ -145,32 +153,64 @@ class Runner:
                 self._rest(seconds)
 
     def _wanted(self) -> int:
-        waiting = len(self._buffer.waiting)
+        now, waiting = time.monotonic(), len(self._buffer.waiting)
         buffered = waiting + len(self._buffer.gated)
-        self._measure(buffered)
-        running = len(self._buffer) - buffered - self._settler.pending
-        idle = max(0, self._shared.jobs_at_a_time - running)
-        if idle == 0 and buffered and self._is_at_a_standstill(buffered):
-            self._give_back(with_gated=not self._gate.has_suspect)
-            self._demand.rate = 0.0
-            return 0
+        self._ahead.note(self._buffer.taken - buffered, now)
+        if now - self._looked_at >= LOOK_SECONDS:
+            self._looked_at = now
+            self._shared.rates.look(self._running(), now)
+        running = max(0, len(self._buffer) - buffered - self._settler.pending)
+        if buffered and running and self._waits_too_long(now):
+            self._give_back_excess()
+        idle = self._idle = self._idle_of(running)
         if not self._gate.may_take(idle - waiting):
             return 0
-        self._buffer.low = self._demand.ahead() // 2
-        return self._demand.wanted(idle, buffered)
+        self._buffer.low = self._ahead.ahead(now) // 2
+        return self._ahead.wanted(idle, buffered, now)
 
-    def _measure(self, buffered: int) -> None:
-        begun, now = self._buffer.taken - buffered, time.monotonic()
-        before, since = self._begun
-        if now - since >= RATE_SECONDS:
-            self._demand.began(begun - before, now - since)
-            self._begun = begun, now
+    def _idle_of(self, running: int) -> int:
+        """How many jobs handlers can begin now. A handler is also busy with a short list."""
+        if self._stalled_by and self._stalled_by <= self._running():
+            return 0
+        self._stalled_by = set()
+        at_a_time = self._shared.jobs_at_a_time
+        if self._options.handle == "batch":
+            running = max(running, len(self._buffer.lists) * self._options.batch)
+        return max(0, at_a_time - running)
 
-    def _is_at_a_standstill(self, buffered: int) -> bool:
-        """Jobs were taken ahead for handlers that began many, and now begin none: other workers may
-        be free."""
-        begun, limit = self._buffer.taken - buffered, self._shared.runtime.timing.standstill_seconds
-        return self._standstill.seconds(begun, time.monotonic()) >= limit
+    def _running(self) -> set[TakenJob]:
+        """The jobs that handlers have."""
+        return set(self._buffer.begun()) - self._settler.unsettled()
+
+    def _waits_too_long(self, now: float) -> bool:
+        since = self._buffer.waits_since()
+        return since is not None and now - since >= self._held_seconds
+
+    def _give_back_excess(self) -> None:
+        """What the handlers would not begin soon, as few as they begin now: other workers may be
+        free."""
+        kept = self._ahead.recent
+        if not kept:
+            self._stalled_by = self._running()
+            if not self._gate.has_suspect:
+                self._give_back_all(self._buffer.gated)
+        self._give_back_all(self._buffer.waiting, kept)
+
+    def _look_seconds(self) -> float:
+        return LOOK_SECONDS if self._buffer.waits_since() is not None else STOP_SECONDS
+
+    def _admit(self, jobs: list[TakenJob]) -> None:
+        """Those of slow channels that would wait for long go back immediately."""
+        if self._shared.rates.slow:
+            waiting = self._buffer.waiting.copy()
+            free = self._idle - len(waiting)
+            back = self._ahead.too_slow(jobs, waiting, max(0, free), time.monotonic())
+            if back:
+                self._buffer.add(list(back))
+                self._buffer.taken -= len(back)
+                self._end_unbegun(back)
+                jobs = [job for job in jobs if job not in back]
+        self._gate.admit(jobs)
 
     def _take(self, count: int) -> list[TakenJob]:
         # From before it is asked for: the server counts from later.
@@ -181,8 +221,9 @@ class Runner:
         jobs = self._lease.run(lambda conn: self._taker.take(conn, count, with_duties=with_duties))
         if otel is not None and jobs:
             otel.received("take", len(jobs), began, [self._options.channel])
+        now = time.monotonic()
         for job in jobs:
-            job.deadline = deadline
+            job.deadline, job.taken_at = deadline, now
         return jobs
 
     def _is_drained(self) -> bool:
@@ -197,6 +238,8 @@ class Runner:
         slot is free, in the pool or in a channel."""
         if self._watch is not None and self._watch.watcher.is_over() and self._reopen_watch():
             return  # what was notified meanwhile is unknown
+        if self._buffer.waits_since() is not None:
+            seconds = min(seconds, LOOK_SECONDS)
         polls, is_shared = self._shared.runtime.part(Polls), self._is_polled_for(seconds)
         one = Resting(self._options.channel, seconds, self._bell.ring)
         with polls.resting(one, is_shared=is_shared):
@@ -239,19 +282,19 @@ class Runner:
 
     def _end(self) -> None:
         """Give back what waits, let the handlers finish, settle all."""
-        self._give_back()
+        self._give_back_all(self._buffer.gated)
+        self._give_back_all(self._buffer.waiting)
         self._pool.close()
         self._settler.close()
         self._shared.over.set()
         self._heartbeats.close()
 
-    def _give_back(self, *, with_gated: bool = True) -> None:
-        if with_gated:
-            self._give_back_all(self._buffer.gated)
-        self._give_back_all(self._buffer.waiting)
+    def _give_back_all(self, jobs: deque[TakenJob], leave: int = 0) -> None:
+        self._end_unbegun(self._buffer.take_off(jobs, leave))
 
-    def _give_back_all(self, jobs: deque[TakenJob]) -> None:
-        for job in self._buffer.take_off(jobs):
+    def _end_unbegun(self, jobs: Iterable[TakenJob]) -> None:
+        for job in jobs:
+            self._taker.rotation.gave_back(job)
             self._settler.ended(Ending(job, Kind.GIVE_BACK))
 
 

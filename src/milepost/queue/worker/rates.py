@@ -1,4 +1,5 @@
-"""How many jobs a worker finishes per second in each channel, for operators."""
+"""How many jobs a worker finishes per second in each channel, for operators; and in which channels
+they are slow, for itself."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import exp
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -18,21 +20,70 @@ if TYPE_CHECKING:
 
 # With more channels than that, the slower ones are left out.
 MOST_CHANNELS = 1000
+# Of what was seen so long ago, a third counts.
+MEMORY_SECONDS = 5.0
+# Who was busy for less, of late, is forgotten.
+LEAST_SECONDS = 0.01
+
+
+@dataclass(slots=True)
+class Sample:
+    """Of the jobs of a channel, of late: for how long they ran, and how many ended."""
+
+    seconds: float = 0.0
+    ended: float = 0.0
+    done: int = 0  # of the report when it was seen last
+
+    def look(self, seconds: float, done: int, fade: float) -> None:
+        self.seconds = self.seconds * fade + seconds
+        # Fewer than before: a report was sent meanwhile.
+        self.ended = self.ended * fade + (done if done < self.done else done - self.done)
+        self.done = done
 
 
 @dataclass(slots=True)
 class Rates:
+    """`slow`: how long a job takes in the channels where it takes at least `slow_seconds`. Not
+    measured for each job, which would cost more than handling it may cost: what runs is looked at
+    now and then, and jobs that end between two looks take no time."""
+
     report_seconds: float
+    slow_seconds: float
+    slow: dict[str, float] = field(default_factory=dict)
     owner: str = field(default_factory=owner_name)
     _done: Counter[str] = field(default_factory=Counter, init=False)
     _reported: set[str] = field(default_factory=set, init=False)
     _lock: Lock = field(default_factory=Lock, init=False)
     _since: float = field(default_factory=time.monotonic, init=False)
+    _samples: dict[str, Sample] = field(default_factory=dict, init=False)
+    _running: set[TakenJob] = field(default_factory=set, init=False)  # at the last look
+    _looked_at: float = field(default=0.0, init=False)
 
     def done(self, jobs: Iterable[TakenJob]) -> None:
         channels = [job.channel for job in jobs]
         with self._lock:
             self._done.update(channels)
+
+    def look(self, running: set[TakenJob], now: float) -> None:
+        """These run now; those that did so at the last look have run since then."""
+        lasting = Counter(job.channel for job in running & self._running)
+        seconds, self._running, self._looked_at = now - self._looked_at, running, now
+        fade = exp(-seconds / MEMORY_SECONDS)
+        with self._lock:
+            for channel in [*self._samples, *(lasting.keys() - self._samples.keys())]:
+                sample = self._samples.setdefault(channel, Sample(done=self._done[channel]))
+                sample.look(lasting[channel] * seconds, self._done[channel], fade)
+                self._judge(channel, sample, lasting[channel])
+
+    def _judge(self, channel: str, sample: Sample, running: int) -> None:
+        average = sample.seconds / max(1.0, sample.ended + running)
+        if average >= self.slow_seconds:
+            self.slow[channel] = average
+        else:
+            self.slow.pop(channel, None)
+        if sample.seconds < LEAST_SECONDS or len(self._samples) > MOST_CHANNELS:
+            del self._samples[channel]
+            self.slow.pop(channel, None)
 
     def is_due(self) -> bool:
         """Whether it is time, and there is something to report: an idle worker needs no connection

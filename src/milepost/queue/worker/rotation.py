@@ -147,6 +147,12 @@ class Rotation:
         head = (priority or 0, looked_at - LAG_TIME, 0)
         self._known[channel] = Place(head, head)
 
+    def gave_back(self, job: TakenJob) -> None:
+        """It waits again where it waited before."""
+        head = (job.priority, job.run_at, job.id)
+        if (place := self._known.get(job.channel)) is not None and head < place.head:
+            self._known[job.channel] = Place(head, head)
+
     def _fit(self, channels: int, *, is_all: bool) -> None:
         """Wider, if the channels were too few. Narrower only slowly: it must not oscillate."""
         self._content_looks = self._content_looks + 1 if is_all else 0

@@ -39,6 +39,7 @@ class Settler:
         self.lease = shared.lease(is_own=True)
         self._done: deque[TakenJob] = deque()
         self._ended: deque[Ending] = deque()
+        self._settling: list[TakenJob] = []
         self._begins = Begins(shared)
         self._bell = Bell()
         self._duty = Duty(f"{shared.channel}-settle", self._step, shared.fail)
@@ -57,12 +58,18 @@ class Settler:
 
     def settled(self, job: TakenJob) -> None:
         """In the handler's own transaction; or it is lost."""
+        self._shared.rates.done([job])
         self._let_go([job])
 
     def expect_begin(self, job: TakenJob) -> None:
         """Its channel waits until it is reported that the job has begun."""
         self._begins.expect(job)
         self._bell.ring()
+
+    def unsettled(self) -> set[TakenJob]:
+        """Those that have ended; copied first, because handlers add to them."""
+        ended = [ending.job for ending in self._ended.copy()]
+        return {*self._done.copy(), *ended, *self._settling}
 
     @property
     def pending(self) -> int:
@@ -92,6 +99,7 @@ class Settler:
             self._duty.closing.wait(GATHER_SECONDS)
         done = [self._done.popleft() for _ in range(min(len(self._done), LARGEST_BATCH))]
         ended = [self._ended.popleft() for _ in range(min(len(self._ended), LARGEST_BATCH))]
+        self._settling = [*done, *(ending.job for ending in ended)]
         self._begins.report(self.lease)
         if done:
             self._complete(done)
@@ -101,6 +109,7 @@ class Settler:
 
     def _complete(self, jobs: list[TakenJob]) -> None:
         verdicts = self.lease.run(lambda conn: verbs.complete(conn, jobs, schema=self._schema))
+        self._shared.rates.done(jobs)
         self._forget(zip(jobs, verdicts, strict=True))
 
     def _settle_valid(self, batch: list[Ending]) -> None:
@@ -120,6 +129,7 @@ class Settler:
         for ending, verdict in settled:
             if ending.kind is Kind.FAIL and verdict is Verdict.DONE:
                 log_failure(ending, self._shared.repeats)
+        self._shared.rates.done(e.job for e in batch if e.kind is not Kind.GIVE_BACK)
         self._forget((ending.job, verdict) for ending, verdict in settled)
 
     def _forget(self, settled: Iterable[tuple[TakenJob, Verdict]]) -> None:
@@ -137,7 +147,6 @@ class Settler:
 
     def _let_go(self, jobs: Collection[TakenJob]) -> None:
         self._buffer.drop(jobs)
-        self._shared.rates.done(jobs)
         self._shared.bell.ring()
 
 

@@ -38,8 +38,11 @@ class Shared:
     concurrency: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.rates = Rates(self.runtime.timing.report_seconds)
         self.concurrency = self._concurrency()
+        timing = self.runtime.timing
+        # A whole take of slower jobs would keep the handlers busy for too long.
+        slow_seconds = timing.held_seconds * self.jobs_at_a_time / self.options.batch
+        self.rates = Rates(timing.report_seconds, slow_seconds)
 
     @property
     def options(self) -> WorkerOptions:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from milepost import Milepost, TakenJob
 from milepost.queue.worker import heartbeats
-from milepost.queue.worker.buffer import Demand
+from milepost.queue.worker.buffer import Ahead
 from milepost.runtime import Timing
 from tests.integration.queue.conftest import LONG_LOCK
 from tests.zygote import Process, started
@@ -42,8 +42,8 @@ def events(history: Path, event: str) -> list[int]:
 
 def run(url: str, history: str, concurrency: int) -> None:
     heartbeats.LOOK_SECONDS = 0.25
-    setattr(Demand, "ahead", lambda _: AHEAD)  # noqa: B010 - as a test patches it
-    mp = Milepost(url, timing=Timing(standstill_seconds=3600))  # it dies with what it holds
+    setattr(Ahead, "ahead", lambda *_: AHEAD)  # noqa: B010 - as a test patches it
+    mp = Milepost(url, timing=Timing(held_seconds=3600))  # it dies with what it holds
     file = os.open(history, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
 
     @mp.worker("c", concurrency=concurrency, lock=LONG_LOCK, poll_seconds=0.1)

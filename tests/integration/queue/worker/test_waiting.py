@@ -13,7 +13,7 @@ from milepost import Job, Milepost, TakenJob
 from milepost.db import Connection, one
 from milepost.queue.verbs import take
 from milepost.queue.worker import idle
-from milepost.queue.worker.buffer import Demand
+from milepost.queue.worker.buffer import Ahead
 from milepost.runtime import Timing
 from tests.integration.processors import sessions
 from tests.integration.queue.jobs import expire
@@ -205,8 +205,8 @@ def test_a_stopped_worker_ends_what_it_is_at_and_gives_the_rest_back(
     url: str, conn: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It takes many ahead, however slow the machine is, and gives none back before the stop."""
-    monkeypatch.setattr(Demand, "ahead", lambda _: 50)
-    mp = Milepost(url, timing=Timing(standstill_seconds=3600.0))
+    monkeypatch.setattr(Ahead, "ahead", lambda *_: 50)
+    mp = Milepost(url, timing=Timing(held_seconds=3600.0))
     begun, is_free = threading.Event(), threading.Event()
 
     @mp.worker("emails", concurrency=1)

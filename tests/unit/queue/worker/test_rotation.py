@@ -208,3 +208,12 @@ def test_a_wide_look_becomes_narrower_after_many_that_got_all() -> None:
     for _ in range(CONTENT_LOOKS):
         look(rotation, 3, is_all=True)
     assert rotation.width == NARROWEST
+
+
+def test_a_job_that_was_given_back_is_looked_for_where_it_waits_again() -> None:
+    rotation = slow_rotation(late_job("a", TIME + timedelta(hours=1)))
+    rotation.gave_back(late_job("a", TIME))
+    assert rotation.heads(100.0) == {"a": (0, TIME, 9)}
+    rotation.gave_back(late_job("a", TIME + timedelta(hours=2)))
+    rotation.gave_back(late_job("unknown", TIME))
+    assert rotation.heads(100.0) == {"a": (0, TIME, 9)}

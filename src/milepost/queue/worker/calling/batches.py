@@ -62,13 +62,15 @@ class Batching(HandlerPool):
             (failed if job.failures else fresh).append(job)
             is_full = len(fresh) + len(failed) >= self._options.batch
             job = None if is_full else self._next()
+        self._buffer.lists.add(first)
         try:
             if fresh:
                 yield fresh
             while failed:
                 yield from self._alone(failed.pop(0))
-        finally:  # closed early: the thread was abandoned
-            for each in failed:
+        finally:
+            self._buffer.lists.discard(first)
+            for each in failed:  # closed early: the thread was abandoned
                 self._settler.ended(Ending(each, Kind.GIVE_BACK))
 
     def _alone(self, job: TakenJob) -> Iterator[list[TakenJob]]:
