@@ -3574,14 +3574,14 @@ CREATE FUNCTION milepost.metrics_queue(max_channels integer, max_counted integer
     AS $$
 #variable_conflict use_column
 declare
-  bound constant integer := coalesce(metrics_queue.max_counted, 5000);
+  bound constant integer := coalesce(metrics_queue.max_counted, 2000);
   wide_bound constant integer := greatest(bound, 100000);
   recounted_bound constant integer := greatest(bound, 250000);
-  overdue_bound constant integer := greatest(bound, 20000);
+  overdue_bound constant integer := greatest(bound, 10000);
   found_bound constant integer := 10000;
   this_moment constant timestamptz := clock_timestamp();
   pages constant float8 := greatest(pg_relation_size('"milepost".jobs') / 8192.0, 1);
-  percent constant float8 := least(100, 100 * 100 / pages);
+  percent constant float8 := least(100, 60 * 100 / pages);
   document json;
 begin
   with recursive

@@ -182,6 +182,25 @@ def test_channels_are_listed_with_depth_limits_and_dead_jobs(operator: Operator)
     assert "emails idle 0 0" in shown
 
 
+def test_a_channel_whose_due_jobs_are_still_scheduled_is_not_idle(operator: Operator) -> None:
+    """And what is estimated says so: here, the jobs of more channels than are counted."""
+    operator.conn.execute(
+        """insert into milepost.jobs (channel, content, status, run_at)
+        select 'late', '{}'::bytea, 'scheduled'::milepost.job_status, now() - interval '1 hour'
+        from generate_series(1, 954)
+        union all
+        select 'crowd-' || n % 300, '{}'::bytea, 'ready', now()
+        from generate_series(1, 6000) as n"""
+    )
+    operator.dashboard.board.forget()
+    shown = words(operator.get("/queue"))
+    assert "late waiting 0 0" in shown
+    assert "954 (954 due)" in shown
+    assert re.search(r"ready ~\d", shown)
+    assert "late waiting" in words(operator.get("/"))
+    assert "waiting" in words(operator.get("/queue/late"))
+
+
 def test_a_channel_shows_its_limits_in_a_form_and_its_jobs(operator: Operator) -> None:
     page = operator.get("/queue/limited")
     assert re.search(r'name="max_concurrency"[^>]* value="2"', page)

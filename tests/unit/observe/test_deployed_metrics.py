@@ -46,7 +46,7 @@ EXPORTED = {
 def test_the_exporter_has_each_of_them() -> None:
     """With a sample, if everything that there can be is there."""
     exporter = pytest.importorskip("milepost.observe.prometheus")
-    channel = filled(exporter.ChannelGauges, estimated=("ready",))
+    channel = filled(exporter.ChannelGauges, estimated=["ready"])
     pipeline = filled(exporter.PipelineGauges, state="running", phases_ms={"read": 1.0})
     found = exporter.Metrics(
         at=0.0,

@@ -4,9 +4,9 @@
 -- only in all.
 --
 -- Every channel is found by index descents, up to 10,000 (with priorities). The age of its oldest due
--- job is exact. So are its dead, running and overdue jobs (scheduled and due), up to 100,000 in
--- all channels. Of the other statuses, up to `max_counted` jobs (null: 5,000) are counted in the order of
--- channels. What was not counted is estimated from a sample of about 100 pages of the table, other
+-- job is exact. So are its dead and running jobs, up to 100,000 of each in all channels, and its overdue
+-- jobs (scheduled and due), up to 10,000. Of the other statuses, up to `max_counted` jobs (null: 2,000) are counted in the order of
+-- channels. What was not counted is estimated from a sample of about 60 pages of the table, other
 -- ones at every call: it decides only about the order. Then the estimated numbers of the first 200
 -- listed are counted, up to 250,000 jobs together; who has few leaves more to the others.
 --
@@ -22,14 +22,14 @@ set enable_seqscan = off set enable_bitmapscan = off set enable_sort = on set ji
 set max_parallel_workers_per_gather = 0 set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
-  bound constant integer := coalesce(metrics_queue.max_counted, 5000);
+  bound constant integer := coalesce(metrics_queue.max_counted, 2000);
   wide_bound constant integer := greatest(bound, 100000);
   recounted_bound constant integer := greatest(bound, 250000);
-  overdue_bound constant integer := greatest(bound, 20000);
+  overdue_bound constant integer := greatest(bound, 10000);
   found_bound constant integer := 10000;
   this_moment constant timestamptz := clock_timestamp();
   pages constant float8 := greatest(pg_relation_size('{schema}.jobs') / 8192.0, 1);
-  percent constant float8 := least(100, 100 * 100 / pages);
+  percent constant float8 := least(100, 60 * 100 / pages);
   document json;
 begin
   with recursive
