@@ -12,6 +12,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from milepost.log import History
+from milepost.processors.deliver.losses import Losses
 from milepost.processors.deliver.sequential import SequentialDelivery
 from milepost.processors.handler_call import Supply
 from milepost.processors.replay.replay import Replay, load_replay
@@ -46,6 +47,7 @@ class Surroundings:
     stop: Event
     on_retry: Callable[[Failure], None]
     timing: Timing
+    losses: Losses = field(default_factory=Losses)
 
     def parking(self) -> Parking | None:
         options = self.definition.options
