@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from milepost.checkpoints import columns
 from milepost.errors import CannotDecode, HandlerFailed, describe
-from milepost.handlers import storable
+from milepost.handlers import storable, users_frames
 from milepost.processors.deliver.losses import Losses
 from milepost.processors.deliver.transaction import Conflict, GuardFailed
 from milepost.records import RawMessage
@@ -71,7 +71,8 @@ class Attempts:
                     handle()
             except Exception as error:  # noqa: BLE001 - whatever a handler raises is its failure
                 self.raise_if_not_handlers(error, [message], began)
-                failure = Failure(message, error, retries + 1)
+                trimmed = error.with_traceback(users_frames(error.__traceback__))
+                failure = Failure(message, trimmed, retries + 1)
             else:
                 self.losses.forget(message)
                 return None
