@@ -24,17 +24,19 @@ from milepost.binding import binding_of
 from milepost.drivers import engine as engines
 from milepost.embedded import EmbeddedServer
 from milepost.environment import refuse_embedded
-from milepost.errors import ReservedName, UnknownPipeline, UnknownProcessor
+from milepost.errors import HandlerFailed, ReservedName, UnknownPipeline, UnknownProcessor
 from milepost.graph import graph_of
+from milepost.handlers import refuse_misspelt
 from milepost.log import DEFAULT_MAX_PAYLOAD_BYTES
 from milepost.log.diagnose import diagnose, rebase
 from milepost.observe import ProbeLimits
 from milepost.pipeline.definition import Definition as PipelineDefinition
+from milepost.pipeline.definition import Options as PipelineKeywords
 from milepost.pipeline.definition import PipelineOptions
 from milepost.pipeline.engine import SparkProcessor
 from milepost.pipeline.pipeline import Pipeline
 from milepost.pipeline.spark.settings import SparkSettings
-from milepost.processors import Definition, Processor, ProcessorOptions
+from milepost.processors import Definition, Options, Processor, ProcessorOptions
 from milepost.runtime import (
     DEFAULT_MAX_CONNECTIONS,
     Group,
@@ -58,9 +60,8 @@ if TYPE_CHECKING:
     from milepost.log.diagnosis import Diagnosis
     from milepost.pipeline.archive import SparkCompaction
     from milepost.pipeline.definition import Function
-    from milepost.pipeline.definition import Options as PipelineKeywords
     from milepost.pipeline.sinks import Sink
-    from milepost.processors import NewProcessor, Options
+    from milepost.processors import NewProcessor
     from milepost.records import Job, Message, Position, RecordedMessage, Segment
     from milepost.runtime import Member, Until
     from milepost.ui import Dashboard
@@ -278,6 +279,7 @@ class Milepost:
 
         Handlers by type: `billing = mp.processor("billing")`, then `@billing.on("OrderPlaced")`.
         """
+        refuse_misspelt(f"Processor {name!r}", options, Options)
         is_exactly_once = options.get("delivery", "exactly_once") == "exactly_once"
         if is_exactly_once and options.get("engine", "process") == "process":
             options.setdefault("session", self._session)
@@ -479,6 +481,7 @@ class Milepost:
         It gets the messages of one batch at a time; with `stateful=True`, all of them as one
         streaming DataFrame.
         """
+        refuse_misspelt(f"Pipeline {name!r}", options, PipelineKeywords)
 
         def register(function: Function) -> Pipeline:
             self._refuse_taken(name)
@@ -562,7 +565,10 @@ class Milepost:
                 is_patient=until == "stopped",
             )
             on_start([member.name for member in members])
-            group.run(until)
+            try:
+                group.run(until)
+            except HandlerFailed as error:
+                raise error.with_traceback(None)  # noqa: B904 - its cause is the handler's
 
     def _probed(
         self,

@@ -671,6 +671,15 @@ class HandlerFailed(ProcessorError):
         aside: milepost processors skip {processor!q} --at {position}"""
 
 
+class SessionEnded(WithFacts):
+    """A handler ended the database session of its own transaction, again and again."""
+
+    times: int
+    template = """the database session was lost {times} times while the handler ran, and no other
+        was: the handler ends it (as by pg_terminate_backend, tx.close() or a time limit of the
+        session). Nothing of these attempts was committed"""
+
+
 class NoHandler(ProcessorError):
     """A dead letter is to be retried whose type nobody handles any more."""
 

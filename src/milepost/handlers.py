@@ -6,8 +6,10 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import partial
 from inspect import Signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from psycopg.pq import TransactionStatus
@@ -15,9 +17,13 @@ from psycopg.pq import TransactionStatus
 from milepost.errors import ConnectionUnusable
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from milepost.db import AsyncConnection, Connection
 
 Handler: TypeAlias = Callable[..., Any]
+_OURS = str(Path(__file__).parent)
+_REMOVE = "remove the yield."
 
 
 def is_async(handler: Handler) -> bool:
@@ -92,6 +98,33 @@ def refuse_uncallable(handler: object) -> None:
         )
 
 
+def refuse_generator(handler: Handler) -> None:
+    while isinstance(handler, partial):
+        handler = handler.func
+    for function in (handler, getattr(handler, "__call__", None)):  # noqa: B004 - of an object
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(
+                f"{name_of(handler)} holds a yield, so calling it does nothing: {_REMOVE}"
+            )
+
+
+def refuse_misspelt(where: str, given: Iterable[str], options: type) -> None:
+    """Options that a TypedDict does not have."""
+    known = options.__annotations__
+    for name in given:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            instead = f"Did you mean {near[0]}=?" if near else f"It has {', '.join(known)}."
+            raise TypeError(f"{where} has no option {name}=. {instead}")
+
+
+def users_frames(trace: TracebackType | None) -> TracebackType | None:
+    """Of the error of a handler, without the frames that called it."""
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
+        trace = trace.tb_next
+    return trace
+
+
 def refuse_arguments(where: str, function: object, names: Sequence[str]) -> None:
     """What could not be called with these arguments, by position."""
     called = f"it is called with ({', '.join(names)})"
@@ -118,7 +151,7 @@ def refuse_unfinished(result: object) -> None:
     """A coroutine that is not awaited, or a generator that is not iterated, has done nothing, and
     its messages would be lost."""
     if inspect.isgenerator(result) or inspect.isasyncgen(result):
-        raise TypeError("The handler holds a yield, so calling it does nothing: remove the yield.")
+        raise TypeError(f"The handler holds a yield, so calling it does nothing: {_REMOVE}")
     if not inspect.isawaitable(result):
         return
     if inspect.iscoroutine(result):

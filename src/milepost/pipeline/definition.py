@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, get_args
 
 from milepost.checkpoints import CheckpointKey
 from milepost.errors import InvalidOutput
+from milepost.handlers import is_async, refuse_arguments
 from milepost.log import Selection, Start
 from milepost.pipeline.expectations import Expectations, OnViolation
 from milepost.pipeline.names import REJECTED, wanted_columns
@@ -77,6 +78,11 @@ class PipelineOptions:
     code_version: int | None = None  # the code's, if `version` is a table's; see as_built
 
     def __post_init__(self) -> None:
+        if not isinstance(self.sink, get_args(Sink)):
+            raise TypeError(
+                f"sink is {self.sink!r}: expected where rows go, as in Append('revenue') or "
+                "Upsert('revenue', key=['day'], add=['total'])."
+            )
         if not 0 < len(self.name) <= 255:
             raise ValueError("A pipeline's name has 1 to 255 characters.")
         if self.version < 1 or self.max_messages_per_batch < 1:
@@ -196,6 +202,13 @@ class Definition:
 
     options: PipelineOptions
     code: Function
+
+    def __post_init__(self) -> None:
+        """Refuses what could not be called later."""
+        where = f"The function of pipeline {self.options.name!r}"
+        refuse_arguments(where, self.code, ("messages",))
+        if is_async(self.code):
+            raise TypeError(f"{where} is async def: Spark calls it. Declare it with def.")
 
     def function(self, messages: DataFrame) -> DataFrame:
         """What the code makes of the messages. Refuses what is no DataFrame."""

@@ -115,6 +115,10 @@ class ProcessorOptions:
     session: Any = None  # makes what handlers are given instead of the connection; then a Binding
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise TypeError(
+                f"A processor needs a name, not {self.name!r}: @mp.processor('billing')."
+            )
         if not 0 < len(self.name) <= 255:
             raise ValueError("A processor's name takes 1 to 255 characters.")
         for option, choices in _CHOICES.items():
@@ -132,6 +136,10 @@ class ProcessorOptions:
             raise ValueError(f"Processor {self.name!r}: {reason}")
 
     def _check_numbers(self) -> None:
+        for option in (*_LEAST, *_POSITIVE, "segments"):
+            value = getattr(self, option)
+            if value is not None and not isinstance(value, int | float):
+                raise TypeError(f"{option} is {value!r}: expected a number.")
         for option, least in _LEAST.items():
             value = getattr(self, option)
             if value is not None and value < least:

@@ -16,6 +16,7 @@ from milepost.handlers import (
     is_async,
     parameters_of,
     refuse_class,
+    refuse_generator,
     refuse_uncallable,
     signature_of,
 )
@@ -107,6 +108,7 @@ def handling(
     """Looks at the handler once, and refuses what could not be called later."""
     refuse_class(handler)
     refuse_uncallable(handler)
+    refuse_generator(handler)
     participant = participant_of(handler)
     has_tx = delivery == "exactly_once" and participant is None
     transaction = _transaction_names(binding) if has_tx else set()
@@ -139,18 +141,21 @@ def _transaction_names(binding: Binding | None) -> set[str]:
 def _refuse_narrow(
     processor: str, handler: Handler, names: frozenset[str], *, is_given_tx_second: bool
 ) -> None:
-    """A decorator has the parameters of what it wraps only by name: it may take fewer."""
-    signature = signature_of(handler, is_own=True)
-    if signature is None or not hasattr(handler, "__wrapped__"):
+    """One that takes fewer arguments than it is given. A decorator has the parameters of what it
+    wraps only by name."""
+    if (signature := signature_of(handler, is_own=True)) is None:
         return
     first = ("messages", "tx") if is_given_tx_second else ("messages",)
     try:
         signature.bind(*first, **dict.fromkeys(names))
     except TypeError as error:
         given = ", ".join([*first, *(f"{name}=..." for name in sorted(names))])
+        remedy = f"Declare it as def handle({given})."
+        if hasattr(handler, "__wrapped__"):
+            remedy = "It must pass them on to what it wraps: let it take *args and **kwargs."
         raise TypeError(
-            f"Processor {processor!r}: {handler!r} cannot be called with ({given}), which it "
-            f"must pass on to what it wraps: {error}. Let it take *args and **kwargs."
+            f"Processor {processor!r}: {handler!r} cannot be called with ({given}), which is what "
+            f"it is given: {error}. {remedy}"
         ) from error
 
 

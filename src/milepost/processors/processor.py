@@ -8,6 +8,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from milepost import db
+from milepost.errors import HandlerFailed
 from milepost.handlers import name_of
 from milepost.processors.by_type import is_handler, type_names
 from milepost.processors.listeners import Listen, listening
@@ -92,7 +93,10 @@ class Processor(Follower):
 
     def run(self, until: Until = "stopped", stop: Event | None = None) -> None:
         """Run one instance in this thread, until `stop` is set or it has caught up."""
-        self.runner(stop or Event()).run(until)
+        try:
+            self.runner(stop or Event()).run(until)
+        except HandlerFailed as error:
+            raise error.with_traceback(None)  # noqa: B904 - its cause is the handler's
 
     @property
     def activity(self) -> Activity:

@@ -147,7 +147,9 @@ class ProcessorSession(Session):
 
     def surroundings(self, on_retry: Callable[[Failure], None]) -> Surroundings:
         owner, timing = self.status.owner, self.runtime.timing
-        return Surroundings(self.definition, owner, self.schema, self.stop, on_retry, timing)
+        return Surroundings(
+            self.definition, owner, self.schema, self.stop, on_retry, timing, self.status.losses
+        )
 
     def read(self, after: Position, batch_size: int) -> Batch:
         limit = None if self.watch is None else self.watch.horizon

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from milepost import db
 from milepost.handlers import storable
+from milepost.processors.deliver.losses import Losses
 from milepost.runtime import Status
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class ProcessorStatus(Status):
 
     options: ProcessorOptions
     report_seconds: float = 5.0
+    losses: Losses = field(default_factory=Losses)  # not reported; kept from session to session
     _handled: int = field(default=0, init=False)  # since the last report
     _lock: Lock = field(default_factory=Lock, init=False)
     _pruned_at: float = field(default=-math.inf, init=False)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from milepost.encode import check_text
 from milepost.errors import InvalidJob
+from milepost.handlers import refuse_misspelt
 from milepost.queue.definition import (
     Definition,
+    Options,
     WorkerOptions,
     check_pattern,
     check_timeout,
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from milepost.binding import Binding
     from milepost.db import UrlSource
     from milepost.handlers import Handler
-    from milepost.queue.definition import Options
     from milepost.queue.schedules.times import Times
     from milepost.queue.tasks.task import TaskOptions
     from milepost.records import Job
@@ -62,6 +63,8 @@ class Registry:
         self.results.lookups.source = source
 
     def worker(self, channel: str, options: Options) -> Callable[[Handler], Worker]:
+        check_pattern(channel)
+        refuse_misspelt(f"The worker of {channel!r}", options, Options)
         settled = WorkerOptions(channel, **options)  # refused here, not at the handler
         has_own = "session" in options
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from milepost.checkpoints import Answer, store_statement
 from milepost.processors.deliver.attempts import Attempts, Failure, handler_failed
+from milepost.processors.deliver.losses import is_alone
 from milepost.processors.deliver.transaction import Conflict, answer_of, run, storing
 from milepost.processors.set_aside.dead_letters import put
 from milepost.telemetry import repeating
@@ -42,7 +43,14 @@ class Delivery(ABC):
 
     def __post_init__(self) -> None:
         around = self.around
-        self.attempts = Attempts(self.options, around.stop, self.leases.is_lost, around.on_retry)
+        self.attempts = Attempts(
+            self.options,
+            around.stop,
+            self.leases.is_lost,
+            around.on_retry,
+            around.losses,
+            partial(is_alone, self.leases.sync),
+        )
 
     @abstractmethod
     def deliver(self, batch: Batch) -> None: ...
@@ -100,10 +108,14 @@ class SequentialDelivery(Delivery):
             if self.is_advance_due():
                 self.drain(batch.reached)
             return
+        if self.around.losses.are_suspect(batch.messages):
+            self._one_by_one(batch.messages)
+            return
+        began = time.monotonic()
         try:
             self._apply(batch.messages, batch.reached)
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is its failure
-            self.attempts.raise_if_not_handlers(error)
+            self.attempts.raise_if_not_handlers(error, batch.messages, began)
             self._one_by_one(batch.messages)
 
     def drain(self, reached: Position) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from milepost.checkpoints import Advance
 from milepost.log import History
+from milepost.processors.deliver.losses import Losses
 from milepost.processors.deliver.sequential import SequentialDelivery
 from milepost.processors.handler_call import Supply
 from milepost.processors.replay.replay import Replay, load_replay
@@ -47,6 +48,7 @@ class Surroundings:
     stop: Event
     on_retry: Callable[[Failure], None]
     timing: Timing
+    losses: Losses = field(default_factory=Losses)
 
     def parking(self) -> Parking | None:
         options = self.definition.options

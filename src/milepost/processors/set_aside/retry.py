@@ -25,6 +25,7 @@ from milepost.checkpoints import Answer, columns
 from milepost.errors import NoHandler
 from milepost.log import careful_message, undecoded
 from milepost.processors.deliver.attempts import Failure
+from milepost.processors.deliver.losses import is_alone
 from milepost.processors.deliver.transaction import Conflict, GuardFailed
 from milepost.records import Segment
 from milepost.telemetry import repeating
@@ -119,12 +120,10 @@ class Retrying:
 
     def _apply(self, letters: list[Letter], guard: Statement) -> Failure | Answer:
         """A failure is the first letter's, where there is one only."""
-        definition, messages = self.around.definition, [each.message for each in letters]
-        for message in messages:
-            if definition.ordinary and not definition.handles(message.type):
-                # In the log such a message passes. A letter that an operator asks for must not
-                # vanish.
-                return Failure(message, NoHandler(definition.options.name, message.type), 1)
+        messages = [each.message for each in letters]
+        if (failure := self._failure_before(messages)) is not None:
+            return failure
+        began = time.monotonic()
         try:
             with repeating():
                 answer = self.effects.apply(messages, guard)
@@ -134,12 +133,25 @@ class Retrying:
             raise failed.error from failed
         except Exception as error:
             if self.effects.is_lost():
+                if is_alone(self.lease, began):
+                    self.around.losses.note(messages)
                 raise
             return Failure(messages[0], error, 1)
         if answer is Answer.STORED:
             for each in letters:
                 log.info("dead_letter=%s position=%s retried", each.id, each.message.position)
         return answer
+
+    def _failure_before(self, messages: list[RecordedMessage]) -> Failure | None:
+        """What need not be tried."""
+        definition = self.around.definition
+        for message in messages:
+            if definition.ordinary and not definition.handles(message.type):
+                # In the log such a message passes. A letter that an operator asks for must not
+                # vanish.
+                return Failure(message, NoHandler(definition.options.name, message.type), 1)
+        ended = self.around.losses.given_up(messages[0])
+        return None if ended is None else Failure(messages[0], ended, ended.times)
 
     def _failed(self, query: str, failure: Failure, found: Letter, **parameters: Any) -> None:
         parameters |= self._key.parameters() | failure.parameters() | {"id": found.id}

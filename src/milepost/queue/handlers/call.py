@@ -16,7 +16,7 @@ from functools import partial
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any, Final
 
-from milepost.handlers import Handler, is_async, refuse_class
+from milepost.handlers import Handler, is_async, refuse_class, refuse_generator
 from milepost.queue.handlers.annotations import is_connection, is_session, is_unknown
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ class HandlerCalls(Calls):
 
     def __post_init__(self) -> None:
         refuse_class(self.handler)
+        refuse_generator(self.handler)
         parameters = parameters_of(self.handler)
         if not parameters or parameters[0].kind not in (*_POSITIONAL, Parameter.VAR_POSITIONAL):
             raise TypeError(
