@@ -98,7 +98,8 @@ def find_blockers(conn: Connection, schema: str) -> list[Blocker]:
 
 def _apply_next(conn: Connection, schema: str, order: LogOrder | None) -> Step | None:
     with conn.transaction():
-        conn.execute(sql.query("migration_lock", schema), {"schema": schema})
+        limits = {"schema": schema, "lock_timeout": LOCK_TIMEOUT}
+        conn.execute(sql.query("migration_lock", schema), limits)
         pending = plan(conn, schema, order)
         if not pending:
             return None

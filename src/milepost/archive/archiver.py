@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from milepost import db
 from milepost.archive.plan import FileSize, next_file
-from milepost.archive.session import RETRY, ArchiverSession
+from milepost.archive.session import RETRY, ArchiverSession, Request
 from milepost.owner import owner_name
 from milepost.processors import Definition, ProcessorOptions, ProcessorStatus, Standby
 from milepost.retry import Retry
@@ -55,10 +55,11 @@ class Archiver:
             report_seconds=runtime.timing.report_seconds,
         )
         standby = Standby(options, runtime, status, stop, self.standby)
+        request = Request()
         return Supervisor(
             lambda: self._session(
                 Definition(options), runtime, status, stop, standby,
-                size=self.size, retry=self.retry,
+                size=self.size, retry=self.retry, request=request,
             ),
             status,
             runtime.url,

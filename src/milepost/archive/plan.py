@@ -43,6 +43,18 @@ class Plan:
     location: Location
 
 
+def request_archiving(conn: Connection, schema: str) -> Position | None:
+    """Ask the archiver that works to write all that is old enough now; up to which position. None
+    without an archive."""
+    transaction_id, position = db.fetch_one(conn, schema, "archive_request")
+    return None if position is None else Position(transaction_id, position)
+
+
+def is_archived(conn: Connection, schema: str, up_to: Position) -> bool:
+    parameters = {"transaction_id": up_to.transaction_id, "position": up_to.position}
+    return bool(db.fetch_one(conn, schema, "archive_reaches", **parameters)[0])
+
+
 def next_file(conn: Connection, schema: str, size: FileSize, *, is_last: bool) -> Plan | None:
     """None if nothing is to be archived now. `is_last`: nothing waits for more."""
     rows = db.fetch_all(

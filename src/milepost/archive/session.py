@@ -11,7 +11,13 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from milepost.archive.plan import FileSize, Plan, next_file
+from milepost.archive.plan import (
+    FileSize,
+    Plan,
+    is_archived,
+    next_file,
+    request_archiving,
+)
 from milepost.checkpoints import Answer
 from milepost.errors import (
     ArchiveNotInstalled,
@@ -27,6 +33,7 @@ from milepost.runtime import Backoff, SessionOver
 if TYPE_CHECKING:
     from milepost.archive.filing import Filing
     from milepost.log.history import ArchivedFile
+    from milepost.records import Position
     from milepost.runtime import Until
 
 # After errors of the place: it is full, or cannot be reached. A run that ends by itself gives up
@@ -35,8 +42,16 @@ RETRY = Retry(limit=4, first_seconds=1.0, longest_seconds=60.0)
 
 
 @dataclass(slots=True)
+class Request:
+    """What a run that ends by itself has asked of the archiver that works."""
+
+    up_to: Position | None = None
+
+
+@dataclass(slots=True)
 class ArchiverSession(ProcessorSession):
     size: FileSize = field(default_factory=FileSize, kw_only=True)
+    request: Request = field(default_factory=Request, kw_only=True)
     retry: Retry = field(default=RETRY, kw_only=True)
     _has_turn: bool = field(default=False, init=False)
     _filing: Filing = field(init=False)
@@ -46,7 +61,7 @@ class ArchiverSession(ProcessorSession):
         """Archive until a stop is requested, or until nothing is left to archive now."""
         is_last = until != "stopped"
         if not self._has_turn:
-            if is_last and self._next(is_last=True) is None:
+            if is_last and self._is_done_by_another():
                 return
             raise Conflict(Answer.FURTHER)
         self._begin()
@@ -93,6 +108,15 @@ class ArchiverSession(ProcessorSession):
             begin = _filing().begin
             self._filing = begin(conn, self.runtime, self.status.owner, self.stop)
         self._stack.callback(self._filing.close)
+
+    def _is_done_by_another(self) -> bool:
+        """It waits for more messages, unless it is asked not to. What gets old enough meanwhile is
+        not waited for: there would always be some."""
+        with self.lease as conn:
+            if self.request.up_to is None:
+                self.request.up_to = request_archiving(conn, self.schema)
+            up_to = self.request.up_to
+            return up_to is None or is_archived(conn, self.schema, up_to)
 
     def _next(self, *, is_last: bool) -> Plan | None:
         with self.lease as conn:

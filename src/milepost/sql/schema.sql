@@ -783,6 +783,7 @@ CREATE TABLE milepost.retention (
     archive text,
     archive_after interval,
     removal_at timestamp with time zone,
+    archive_requested milepost."position",
     CONSTRAINT retention_archive_after CHECK (((archive_after IS NULL) OR ((archive IS NOT NULL) AND (archive_after >= '00:00:00'::interval)))),
     CONSTRAINT retention_is_only_check CHECK (is_only),
     CONSTRAINT retention_keep CHECK ((keep >= '00:00:00'::interval)),
@@ -857,6 +858,50 @@ begin
       and (archived_lag.topics is null or a.topics is null or a.topics && archived_lag.topics)
       and (archived_lag.types is null or a.types is null or a.types && archived_lag.types)
   ) as f;
+end;
+$$;
+
+CREATE FUNCTION milepost.await_lock(lock bigint, purpose text, is_shared boolean DEFAULT false, seconds integer DEFAULT 10) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+declare
+  own constant text := current_setting('lock_timeout');
+begin
+  if is_shared and pg_try_advisory_xact_lock_shared(lock)
+    or not is_shared and pg_try_advisory_xact_lock(lock)
+  then
+    return true;
+  end if;
+  if own = '0' then
+    perform set_config('lock_timeout', seconds || 's', true);
+  end if;
+  if is_shared then
+    perform pg_advisory_xact_lock_shared(lock);
+  else
+    perform pg_advisory_xact_lock(lock);
+  end if;
+  perform set_config('lock_timeout', own, true);
+  return true;
+exception
+  when lock_not_available then
+    raise exception '% is locked by %', purpose, coalesce(
+      (
+        select string_agg(
+          coalesce('pid ' || held.pid || ' (role ' || activity.usename || ', ' || activity.application_name || ')', 'a prepared transaction'),
+          ', '
+        )
+        from pg_locks as held
+        left join pg_stat_activity as activity on activity.pid = held.pid
+        where held.locktype = 'advisory' and held.objsubid = 1 and held.granted
+          and held.database = (select d.oid from pg_database as d where d.datname = current_database())
+          and held.classid::bigint = (lock >> 32) & 4294967295
+          and held.objid::bigint = lock & 4294967295
+      ),
+      'a session that has ended it since'
+    )
+      using errcode = 'lock_not_available',
+      hint = 'Nothing was done. Try again when the session has ended its transaction, or end it: select pg_terminate_backend(PID)';
 end;
 $$;
 
@@ -1492,7 +1537,9 @@ declare
 begin
   -- Before the check: a competitor may be creating it now, and if two sessions create the same
   -- table concurrently, "if not exists" fails in the second.
-  perform pg_advisory_xact_lock(hashtextextended('milepost.staging."milepost".' || name, 0));
+  perform "milepost".await_lock(
+    hashtextextended('milepost.staging."milepost".' || name, 0), 'staging table ' || name
+  );
   found_columns := (
     select string_agg(format('%I %s', a.attname, format_type(a.atttypid, a.atttypmod)), ', ' order by a.attnum)
     from pg_attribute as a
@@ -2540,6 +2587,21 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.is_held_by_strangers(high integer, low integer) RETURNS boolean
+    LANGUAGE sql
+    AS $$
+  select coalesce(bool_and(
+    activity.usename <> session_user
+    and not has_column_privilege(activity.usesysid, '"milepost".checkpoints', 'position', 'update')
+  ), false)
+  from pg_locks as held
+  join pg_stat_activity as activity on activity.pid = held.pid
+  where held.locktype = 'advisory' and held.objsubid = 2 and held.granted
+    and held.database = (select oid from pg_database where datname = current_database())
+    and held.classid::bigint = high::bigint & 4294967295
+    and held.objid::bigint = low::bigint & 4294967295
+$$;
+
 CREATE FUNCTION milepost.is_pipeline(name text, version integer) RETURNS boolean
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -2771,7 +2833,14 @@ $$;
 
 CREATE FUNCTION milepost.lock_key(key text) RETURNS void
     LANGUAGE sql
-    RETURN pg_advisory_xact_lock(((('milepost.messages_position_seq'::regclass)::bigint << 32) | ((hashtext(key))::bigint & '4294967295'::bigint)));
+    BEGIN ATOMIC
+ SELECT
+         CASE
+             WHEN (NOT pg_try_advisory_xact_lock(place.lock)) THEN milepost.await_lock(place.lock, ('the condition on key '::text || quote_literal(lock_key.key)))
+             ELSE NULL::boolean
+         END AS "case"
+    FROM ( SELECT ((('milepost.messages_position_seq'::regclass)::bigint << 32) | ((hashtext(lock_key.key))::bigint & '4294967295'::bigint)) AS "?column?") place(lock);
+END;
 
 CREATE FUNCTION milepost.lock_schedule(name text) RETURNS void
     LANGUAGE plpgsql
@@ -4665,7 +4734,7 @@ begin
   order by a.last_transaction_id desc, a.last_position desc
   limit 1;
   -- Since when it waits is not known of a message that is kept for its number.
-  is_due := plan_archive.is_last or coalesce(
+  is_due := plan_archive.is_last or coalesce(policy.archive_requested > after, false) or coalesce(
     clock_timestamp() - plan_archive.longest_wait > greatest(
       coalesce(written_at, case when keep_messages is not null then policy.changed_at end),
       case when isfinite(first_at) then first_at + coalesce(age, interval '0') end
@@ -6557,7 +6626,9 @@ declare
   removed "milepost".position;
   last "milepost".position;
 begin
-  perform pg_advisory_xact_lock(hashtextextended('milepost.removal."milepost"', 0));
+  perform "milepost".await_lock(
+    hashtextextended('milepost.removal."milepost"', 0), 'the removal of messages'
+  );
   select l.removed_transaction_id, l.removed_position into removed from "milepost".log as l;
   last := least(
     remove_messages.up_to,
@@ -6631,6 +6702,19 @@ begin
 end;
 $$;
 
+CREATE FUNCTION milepost.request_archiving() RETURNS milepost."position"
+    LANGUAGE plpgsql
+    AS $$
+declare
+  wanted constant "milepost".position := "milepost".archive_limit();
+begin
+  update "milepost".retention
+  set archive_requested = wanted
+  where archive_requested is null or archive_requested < wanted;
+  return wanted;
+end;
+$$;
+
 CREATE FUNCTION milepost.request_retry(ids bigint[]) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
@@ -6668,7 +6752,9 @@ declare
 begin
   perform "milepost".refuse_internal(reset_processor.processor);
   -- Against a removal (remove_messages.sql): it waits, or this sees its marker.
-  perform pg_advisory_xact_lock_shared(hashtextextended('milepost.removal."milepost"', 0));
+  perform "milepost".await_lock(
+    hashtextextended('milepost.removal."milepost"', 0), 'the removal of messages', is_shared => true
+  );
   perform "milepost".refuse_unreachable(reset_processor.new);
   perform "milepost".refuse_lost(reset_processor.new);
   select l.removed_transaction_id, l.removed_position into removed from "milepost".log as l;

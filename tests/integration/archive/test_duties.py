@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from milepost import Milepost, RecordedMessage
+from milepost import Milepost, RecordedMessage, db
 from milepost.archive import PolicyWatch, Remover
 from milepost.db import Connection
 from milepost.runtime import Group, Timing
 from milepost.sql import LogOrder
 from tests.integration.archive.archiving import (
     Running,
+    archiver_of,
     everything,
     files,
     left,
@@ -197,3 +198,23 @@ def test_a_small_budget_is_told_once_too(
         processor.wait_for(numbered(conn, 20)[-1])
         wait_until(lambda: len(said(caplog)) == 1)
     assert "max_connections=5" in said(caplog)[0]
+
+
+def test_an_archiver_that_waits_for_more_is_asked_to_write_now(
+    mp: Milepost, url: str, conn: Connection, place: str
+) -> None:
+    """`milepost archive run --once` beside `milepost run`: what retention.md says to do."""
+    mp.processor("p")(ignore)
+    mp.retention(keep=timedelta(hours=1), archive=place)
+    positions = numbered(conn, 20)
+    made_older(conn, positions[:10], "61 minutes")
+    with run_of(mp):
+        wait_until(lambda: owners(conn) == 1)
+        assert files(conn) == []
+        archiver_of(Milepost(url)).run("caught_up")
+        assert [file.last for file in files(conn)] == [positions[9]]
+
+
+def owners(conn: Connection) -> int:
+    query = "select count(*) from milepost.checkpoints where processor = 'milepost.archive'"
+    return int(db.one(conn.execute(query).fetchone())[0])

@@ -71,7 +71,20 @@ def test_a_key_is_erased_after_a_confirmation(cli: Cli, archive: Archive) -> Non
     assert "not examined: jobs, your own tables" in done.stderr
     document = cli.run("archive", "erase", "--key", "k3", "--yes", "--json").document()
     assert document["is_nothing_left"]
+    assert document["is_complete"]
     assert document["files_rewritten"] == 0
+
+
+@pytest.mark.parametrize("as_json", [(), ("--json",)])
+def test_an_erasure_that_is_not_complete_ends_with_1(
+    cli: Cli, archive: Archive, as_json: tuple[str, ...]
+) -> None:
+    """A file that the manifest does not name, and that cannot be read."""
+    name = archive.files()[0].name.replace("_e0_", "_e9_")
+    (archive.directory / name).write_text("broken")
+    done = cli.run("archive", "erase", "--key", "k3", "--yes", *as_json)
+    assert done.code == 1
+    assert name in done.stdout + done.stderr
 
 
 def test_files_of_other_databases_are_mentioned(cli: Cli, archive: Archive) -> None:

@@ -1,5 +1,6 @@
-"""Advisory locks have no owner: whoever may connect can take one that looks like ours, and neither
-stops readers by it nor keeps appenders waiting."""
+"""Advisory locks have no owner: any role that may connect can take one that looks like ours. It
+stops neither readers nor appenders nor processors by that. Where we wait, the time is limited.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +10,11 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
+from psycopg.errors import LockNotAvailable
 
-from milepost import Message, Milepost, append, log
+from milepost import Message, Milepost, Newer, Position, RecordedMessage, append, log
 from milepost.db import Connection, one
+from milepost.errors import MigrationBlocked
 from tests.integration.log.conftest import OpenSession
 from tests.waiting import wait_until
 
@@ -111,3 +114,59 @@ def test_a_prepared_transaction_holds_the_horizon_until_it_ends(
     assert log.horizon(conn).is_held
     conn.execute("commit prepared 'in two phases'")
     assert [message.position for message in mp.read()] == first + second
+
+
+def test_whoever_takes_the_lock_of_a_key_is_named_in_the_error(
+    conn: Connection, mp: Milepost, stranger: Connection
+) -> None:
+    mp.migrate(key_index=True)
+    number = one(
+        conn.execute(
+            "select 'milepost.messages_position_seq'::regclass::bigint << 32"
+            " | (hashtext('k') & 4294967295)"
+        ).fetchone()
+    )[0]
+    stranger.execute("select pg_advisory_lock(%s)", [number])
+    who = rf"pid {stranger.info.backend_pid} \(role milepost_stranger"
+    condition = Newer(key="k", after=Position.BEGINNING)
+    with conn.transaction():
+        conn.execute("set local lock_timeout = '50ms'")
+        with pytest.raises(LockNotAvailable, match=who), conn.transaction():
+            append(conn, Message("T", {}, key="k"), unless=condition)
+        assert conn.execute("show lock_timeout").fetchone() == ("50ms",)
+    with pytest.raises(LockNotAvailable, match=f"something is locked by {who}"):
+        conn.execute("select milepost.await_lock(%s, 'something', seconds => 1)", [number])
+    append(conn, Message("T", {}, key="other"), unless=Newer(key="other", after=condition.after))
+    stranger.execute("select pg_advisory_unlock_all()")
+    append(conn, Message("T", {}, key="k"), unless=condition)
+
+
+def test_whoever_takes_the_turn_of_a_processor_stops_no_instance(
+    conn: Connection, mp: Milepost, stranger: Connection
+) -> None:
+    high, low = one(
+        conn.execute(
+            "select (hashed >> 32)::integer, (hashed << 32 >> 32)::integer from"
+            " hashtextextended('mail 1', 'milepost.processors'::regclass::oid::bigint) as hashed"
+        ).fetchone()
+    )
+    stranger.execute("select pg_advisory_lock(%s, %s)", [high, low])
+    positions, handled = append(conn, Message("T", {})), list[Position]()
+
+    @mp.processor("mail", delivery="at_least_once", handle="message")
+    def mail(message: RecordedMessage) -> None:
+        handled.append(message.position)
+
+    mail.run("caught_up")
+    assert handled == positions
+
+
+def test_whoever_takes_the_lock_of_migrations_is_named_in_the_error(
+    mp: Milepost, stranger: Connection
+) -> None:
+    stranger.execute("select pg_advisory_lock(hashtextextended('milepost.migrate.milepost', 0))")
+    with pytest.raises(MigrationBlocked) as caught:
+        mp.migrate(wait_seconds=0.5)
+    (blocker,) = caught.value.blockers
+    assert str(blocker).startswith(f"pid {stranger.info.backend_pid} (")
+    assert str(blocker).endswith("on the lock of migrations")

@@ -63,6 +63,12 @@ class Erasure:
     targets: Sequence[str]
 
     @property
+    def is_complete(self) -> bool:
+        """Nothing is left that has the key, or may have it."""
+        left = self.letters_left + self.files_of_others
+        return not (left or self.files_left or self.not_examined)
+
+    @property
     def is_nothing(self) -> bool:
         """Nothing was found: it need not be repeated."""
         found = self.messages + self.files + self.strays + self.letters + self.letters_left

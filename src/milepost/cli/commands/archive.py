@@ -325,7 +325,7 @@ def erase(
     as_json: options.AsJson = False,
 ) -> None:
     """Erase all messages of a key: from the table, the archive and the dead letters. Repeat it
-    until nothing is found."""
+    until nothing is found. Exits with 1 if something is left that has the key, or may have it."""
     with _installed():
         from milepost.archive import upkeep
     output.confirm(f"erase all messages with key {key!r}, for ever", yes=yes)
@@ -337,6 +337,8 @@ def erase(
         output.print_json(_erasure_document(done))
     else:
         _print_erasure(done)
+    if not done.is_complete:
+        raise typer.Exit(1)
 
 
 def _erasure_document(done: Erasure) -> dict[str, Any]:
@@ -351,6 +353,7 @@ def _erasure_document(done: Erasure) -> dict[str, Any]:
         "files_not_examined": list(done.not_examined),
         "files_of_other_databases": done.files_of_others,
         "targets_not_changed": list(done.targets),
+        "is_complete": done.is_complete,
         "is_nothing_left": done.is_nothing,
     }
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from milepost import db, sql
 from milepost.errors import StaleWrite
 from milepost.processors.self_checkpointing.snapshot import (
     EMPTY,
@@ -39,6 +40,7 @@ from milepost.processors.self_checkpointing.snapshot import (
 from milepost.records import Position, Segment
 
 if TYPE_CHECKING:
+    from milepost.db import Connection
     from milepost.processors.self_checkpointing.api import Trigger
 
 _NAME = re.compile(r"(\d+)-(\d+)-(\d+)\.(\S+)")
@@ -108,6 +110,33 @@ class FileStore:
                     name.id, name.epoch, f"{header.saved} is saved already, and {position} is lower"
                 )
             self._replace(name, continued(name.segment, header, position), entries)
+
+    def clear(
+        self,
+        conn: Connection,
+        processor: str,
+        version: int = 1,
+        schema: str = sql.DEFAULT_SCHEMA,
+    ) -> None:
+        """Forget everything after a reset of the processor, before it is resumed.
+
+        An empty directory would not do: a former owner that was frozen since before the reset saves
+        late, and the next claim would load that. So an empty file of each segment stays, with the
+        epoch of the reset, which refuses former claims. Safe to repeat."""
+        self._path.mkdir(parents=True, exist_ok=True)
+        marks: list[FileName] = []
+        for id_, mask, epoch, is_claimed in db.fetch_all(
+            conn, schema, "segments_epochs", processor=processor, version=version
+        ):
+            if is_claimed:
+                reason = "an instance has claimed it: pause the processor, reset it, then clear"
+                raise StaleWrite(id_, epoch, reason)
+            marks.append(FileName(epoch, mask, id_))
+        for mark in marks:
+            self._replace(mark, EMPTY, {})
+        for name in set(self._names()) - set(marks):
+            if any(_is_former(name, mark) for mark in marks):
+                (self._path / str(name)).unlink(missing_ok=True)
 
     def read(self, segment: Segment = Segment.WHOLE) -> Snapshot:
         """What is saved, for somebody who has no claim and writes nothing."""
@@ -190,3 +219,7 @@ class FileStore:
         with path.open("ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
+
+
+def _is_former(name: FileName, mark: FileName) -> bool:
+    return name.epoch < mark.epoch and narrower(name.segment, mark.segment) is not None

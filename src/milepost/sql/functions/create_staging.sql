@@ -14,7 +14,9 @@ declare
 begin
   -- Before the check: a competitor may be creating it now, and if two sessions create the same
   -- table concurrently, "if not exists" fails in the second.
-  perform pg_advisory_xact_lock(hashtextextended('milepost.staging.{schema}.' || name, 0));
+  perform {schema}.await_lock(
+    hashtextextended('milepost.staging.{schema}.' || name, 0), 'staging table ' || name
+  );
   found_columns := (
     select string_agg(format('%I %s', a.attname, format_type(a.atttypid, a.atttypmod)), ', ' order by a.attnum)
     from pg_attribute as a

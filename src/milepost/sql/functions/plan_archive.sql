@@ -1,6 +1,7 @@
 -- The range of the next file: after the end of the archive, up to and including a position, of at most
 -- `file_messages` messages. No row if there is nothing to archive yet: fewer than `least_messages` wait
--- until one of them has waited for `longest_wait`, unless this is the `is_last` call.
+-- until one of them has waited for `longest_wait`, unless this is the `is_last` call or somebody has
+-- asked for more than there is in the archive (request_archiving).
 --
 -- It is called every few seconds, so it must cost little where most messages are kept. The newest ones
 -- are counted only if there seem to be enough. And a whole file is planned by the primary key alone if
@@ -49,7 +50,7 @@ begin
   order by a.last_transaction_id desc, a.last_position desc
   limit 1;
   -- Since when it waits is not known of a message that is kept for its number.
-  is_due := plan_archive.is_last or coalesce(
+  is_due := plan_archive.is_last or coalesce(policy.archive_requested > after, false) or coalesce(
     clock_timestamp() - plan_archive.longest_wait > greatest(
       coalesce(written_at, case when keep_messages is not null then policy.changed_at end),
       case when isfinite(first_at) then first_at + coalesce(age, interval '0') end

@@ -17,7 +17,9 @@ declare
   removed {schema}.position;
   last {schema}.position;
 begin
-  perform pg_advisory_xact_lock(hashtextextended('milepost.removal.{schema}', 0));
+  perform {schema}.await_lock(
+    hashtextextended('milepost.removal.{schema}', 0), 'the removal of messages'
+  );
   select l.removed_transaction_id, l.removed_position into removed from {schema}.log as l;
   last := least(
     remove_messages.up_to,

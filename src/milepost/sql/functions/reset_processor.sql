@@ -19,7 +19,9 @@ declare
 begin
   perform {schema}.refuse_internal(reset_processor.processor);
   -- Against a removal (remove_messages.sql): it waits, or this sees its marker.
-  perform pg_advisory_xact_lock_shared(hashtextextended('milepost.removal.{schema}', 0));
+  perform {schema}.await_lock(
+    hashtextextended('milepost.removal.{schema}', 0), 'the removal of messages', is_shared => true
+  );
   perform {schema}.refuse_unreachable(reset_processor.new);
   perform {schema}.refuse_lost(reset_processor.new);
   select l.removed_transaction_id, l.removed_position into removed from {schema}.log as l;

@@ -1,2 +1,4 @@
 -- If two drivers start concurrently, one registers its version, and the other then finds it.
-select pg_advisory_xact_lock(hashtextextended('milepost.pipeline.{schema}.' || %(pipeline)s, 0))
+select {schema}.await_lock(
+  hashtextextended('milepost.pipeline.{schema}.' || %(pipeline)s, 0), 'pipeline ' || %(pipeline)s
+)

@@ -11,3 +11,7 @@ set system_identifier = null, timeline = null
 where removed_position = 0
   and pg_sequence_last_value('{schema}.messages_position_seq') is null
   and not exists (select from {schema}.messages);
+
+-- Up to here somebody waits for the archive: the archiver does not wait for more messages
+-- (functions/request_archiving.sql).
+alter table {schema}.retention add column archive_requested {schema}.position;
