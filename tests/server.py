@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from milepost.embedded import EmbeddedServer
 from milepost.errors import EmbeddedError
@@ -29,6 +30,10 @@ __all__ = [
 
 class TestServer(Databases):
     __test__ = False  # a name that pytest would collect
+
+    def url(self, database: str) -> str:
+        """As pairs, to which tests add others: f"{url} user=somebody"."""
+        return make_conninfo(self.base_url, dbname=database)
 
 
 def postgres_in(directory: Path, settings: Mapping[str, str] | None = None) -> EmbeddedServer:

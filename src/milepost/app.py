@@ -98,7 +98,7 @@ class Milepost:
         *,
         engine: AnyEngine | None = None,
         schema: str = sql.DEFAULT_SCHEMA,
-        directory: Path = DEFAULT_DIRECTORY,
+        directory: str | Path = DEFAULT_DIRECTORY,
         max_payload_bytes: int = DEFAULT_MAX_PAYLOAD_BYTES,
         max_connections: int = DEFAULT_MAX_CONNECTIONS,
         timing: Timing | None = None,
@@ -109,10 +109,10 @@ class Milepost:
         named = _named(url, engine)
         if named is None:
             refuse_embedded(os.environ)
-        source = EmbeddedServer(directory).start() if named is None else named
+        source = EmbeddedServer(Path(directory)).start() if named is None else named
         self._runtime = Runtime(source, self.schema, max_connections, timing or Timing())
         # Where its data are, if nobody named a database.
-        self.embedded_directory = directory.resolve() if named is None else None
+        self.embedded_directory = Path(directory).resolve() if named is None else None
         self._engine = engine
         self._pool = engine if engine is not None and engines.lends(engine) else None
         self._is_checked = False
@@ -435,6 +435,7 @@ class Milepost:
         keep_messages: int | None = None,
         archive: str | None = None,
         archive_after: timedelta | None = None,
+        no_archive: bool = False,
     ) -> None:
         """Set what is kept in the log: what is younger than `keep`, and the newest
         `keep_messages`. The rest is removed by `run`, or by `remove_old`, once every processor and
@@ -442,8 +443,15 @@ class Milepost:
 
         With `archive`, a directory or an address as `s3://bucket/prefix`, it is written to Parquet
         files before, and all readers read these: everything that is older than `archive_after`, or
-        else what may be removed. Without it, what is removed is gone."""
+        else what may be removed. With `no_archive=True`, what is removed is gone for ever."""
         policy = Policy(keep, keep_messages, archive, archive_after)
+        if archive is not None and no_archive:
+            raise ValueError("Pass archive or no_archive=True, not both. Nothing was changed.")
+        if archive is None and not no_archive:
+            raise ValueError(
+                "Removed messages are gone for ever, so nothing was changed. Pass archive=PLACE to "
+                "keep them in files, or no_archive=True if that is what you want."
+            )
         with self.connect() as conn:
             set_policy(conn, policy, self.schema)
 

@@ -63,6 +63,9 @@ CANCEL_SECONDS = 2.0
 _LIBPQ_VARIABLES = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGSERVICE")
 # Our own parameter: `?pgbouncer=true` or `&pgbouncer=true` in a URL, a word among key=value pairs.
 # The first of several parameters is removed with the separator after it, so that the `?` stays.
+_DRIVER = re.compile(r"\s*postgres(?:ql)?(\+\w+):", re.IGNORECASE)
+# What SQLAlchemy reads in a URL, as postgresql+asyncpg://.
+_DRIVER = re.compile(r"\s*postgres(?:ql)?(\+\w+):", re.IGNORECASE)
 _PGBOUNCER = re.compile(
     r"(?<=\?)pgbouncer=true(?:&|$)|&pgbouncer=true(?=&|$)|(?<!\S)pgbouncer=true(?!\S)"
 )
@@ -235,12 +238,14 @@ def conninfo(url: str, application_name: str = "milepost") -> str:
     """The URL for libpq, checked and completed, without our own `pgbouncer=true`. The error of
     libpq shows a URL that it cannot parse, with the password, hence `from None`."""
     known = _PGBOUNCER.sub("", url)
+    if (driver := _DRIVER.match(known)) is not None:
+        raise InvalidUrl(driver[1])
     try:
         complete = make_conninfo(known, fallback_application_name=application_name)
     except psycopg.ProgrammingError:
-        raise InvalidUrl from None
+        raise InvalidUrl() from None
     if _is_ambiguous(known, conninfo_to_dict(complete)):
-        raise InvalidUrl
+        raise InvalidUrl()
     return complete
 
 

@@ -118,12 +118,24 @@ class NotConfirmed(WithFacts):
 
 
 class InvalidUrl(WithFacts):
-    """A database URL that cannot be parsed. Never shows the URL: it may contain a password."""
+    """A database URL that cannot be parsed. Never shows the URL: it may contain a password.
+    `driver`: what SQLAlchemy reads in it, as "+asyncpg"."""
 
+    driver: str | None = None
     template = """The database URL cannot be parsed (it is not shown here, as it may contain a
-        password). Expected: postgresql://user:password@host:port/database, or key=value pairs. In a
-        URL, write @ : / in a password as %40 %3A %2F. Check MILEPOST_URL or the url that was
-        passed."""
+        password). {_advice} Check MILEPOST_URL or the url that was passed."""
+
+    @property
+    def _advice(self) -> str:
+        if self.driver is not None:
+            return (
+                f"It names a driver of SQLAlchemy: remove {self.driver!r}, so that it begins with "
+                "postgresql://; or pass the engine, as Milepost(engine=engine)."
+            )
+        return (
+            "Expected: postgresql://user:password@host:port/database, or key=value pairs. In a "
+            "URL, write @ : / in a password as %40 %3A %2F."
+        )
 
 
 class InvalidSchemaName(WithFacts):
@@ -1066,6 +1078,20 @@ class UnknownSchedule(WithFacts):
     name: str
     known: list[str]
     template = "There is no schedule {name!r}. There are: {known:none}."
+
+
+class UnknownChannel(WithFacts):
+    """Nothing is known of a channel or a family that was to be paused or resumed."""
+
+    name: str
+    schema: str
+    template = """There is no channel {name!r}: it has no jobs, no policy, no worker that has
+        reported and no schedule. Nothing was changed. If the name is right, set its policy first:
+        milepost channels set {name!q}{_option}"""
+
+    @property
+    def _option(self) -> str:
+        return schema_option(self.schema)
 
 
 class OldSchedule(WithFacts):

@@ -28,6 +28,13 @@ def test_a_url_of_which_a_part_of_the_password_would_be_shown_is_refused(url: st
     assert refusal.value.__suppress_context__ or refusal.value.__context__ is None
 
 
+@pytest.mark.parametrize("driver", ["+asyncpg", "+psycopg", "+psycopg2"])
+def test_a_url_of_sqlalchemy_is_refused_with_what_to_remove(driver: str) -> None:
+    with pytest.raises(InvalidUrl, match=rf"remove '\{driver}', so that it begins") as refusal:
+        conninfo(f"postgresql{driver}://someone:secret@host/none")
+    assert "secret" not in str(refusal.value)
+
+
 @pytest.mark.parametrize(
     "url",
     [

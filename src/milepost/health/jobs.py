@@ -76,7 +76,8 @@ def _locked(lock: JobLock) -> Problem:
     verb = "is" if lock.jobs == 1 else "are"
     remedy = f"select pg_terminate_backend({lock.pid})"
     if lock.prepared is not None:
-        remedy = f"rollback prepared '{lock.prepared}'"
+        name = lock.prepared.replace("'", "''")
+        remedy = f"rollback prepared '{name}'"
     return Problem(
         "queue",
         f"{count(lock.jobs, 'due job')} of {listed(lock.channels)} {verb} locked by {who} "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from milepost import db, sql
 from milepost.encode import check_text
-from milepost.errors import InvalidJob, InvalidPolicy
+from milepost.errors import InvalidJob, InvalidPolicy, UnknownChannel
 from milepost.queue.encode import LONGEST_CHANNEL, refuse_reserved
 
 if TYPE_CHECKING:
@@ -90,10 +90,13 @@ def unset_channel(conn: Connection, name: str, schema: str = sql.DEFAULT_SCHEMA)
 def pause_channel(
     conn: Connection, name: str, *, paused: bool = True, schema: str = sql.DEFAULT_SCHEMA
 ) -> None:
-    """Pause a channel or a family, or resume it, whatever else its policy says."""
+    """Pause a channel or a family, or resume it, whatever else its policy says. One that nothing is
+    known of is refused: its name may be misspelt."""
     check_name(name)
     if paused:
         refuse_reserved(name)
+    if not db.fetch_one(conn, schema, "queue_channel_exists", name=name)[0]:
+        raise UnknownChannel(name, schema)
     db.run(conn, schema, "queue_pause", name=name, paused=paused)
 
 

@@ -2842,29 +2842,6 @@ CREATE FUNCTION milepost.lock_key(key text) RETURNS void
     FROM ( SELECT ((('milepost.messages_position_seq'::regclass)::bigint << 32) | ((hashtext(lock_key.key))::bigint & '4294967295'::bigint)) AS "?column?") place(lock);
 END;
 
-CREATE FUNCTION milepost.lock_schedule(name text) RETURNS void
-    LANGUAGE plpgsql
-    AS $$
-declare
-  key constant bigint :=
-    hashtextextended(lock_schedule.name, '"milepost".schedules'::regclass::oid::bigint);
-begin
-  perform pg_advisory_xact_lock(key);
-exception when lock_not_available then
-  raise exception 'schedule % was not registered: another session holds its advisory lock (pid %)',
-    lock_schedule.name,
-    (
-      select string_agg(l.pid::text, ', ') from pg_locks as l
-      where l.locktype = 'advisory' and l.objsubid = 1 and l.granted
-        and l.database = (select d.oid from pg_database as d where d.datname = current_database())
-        and (l.classid::bigint << 32) | l.objid::bigint = key
-    )
-    using errcode = 'lock_not_available',
-      hint = 'Registering takes milliseconds. End a session that holds it longer: '
-        'select pg_terminate_backend(pid).';
-end;
-$$;
-
 CREATE FUNCTION milepost.log_place(OUT system_identifier bigint, OUT timeline integer, OUT database_oid oid, OUT table_oid oid) RETURNS record
     LANGUAGE sql
     AS $$
@@ -5463,7 +5440,10 @@ begin
   job_run_at := put_old_schedule.run_at;
   job_state := put_old_schedule.state;
   if has_table_privilege('"milepost".schedules', 'delete') then
-    perform "milepost".lock_schedule(put_old_schedule.unique_key);
+    perform "milepost".await_lock(
+    hashtextextended(put_old_schedule.unique_key, '"milepost".schedules'::regclass::oid::bigint),
+    format('the schedule %L', put_old_schedule.unique_key)
+  );
     delete from "milepost".schedules as s
     where s.name = put_old_schedule.unique_key collate "C" and not s.is_paused
     returning s.every, s.cron, s.timezone, s.begun_at, s.next_at into known;
@@ -6435,7 +6415,10 @@ declare
   known record;
   starts_paused boolean := false;
 begin
-  perform "milepost".lock_schedule(register_schedule.name);
+  perform "milepost".await_lock(
+    hashtextextended(register_schedule.name, '"milepost".schedules'::regclass::oid::bigint),
+    format('the schedule %L', register_schedule.name)
+  );
   select o.every, o.cron, o.timezone, o.begun_at, o.next_at, o.is_paused into known
   from "milepost".take_old_schedule(register_schedule.name) as o;
   if found then

@@ -87,7 +87,7 @@ def test_without_an_archive_its_end_does_not_count(
     mp.retention(keep_messages=5, archive=place)
     archive_all(mp)
     numbered(conn, 20)
-    mp.retention(keep_messages=5)
+    mp.retention(keep_messages=5, no_archive=True)
     assert gates(conn) == {}
     assert mp.remove_old().number == 35
 
@@ -165,7 +165,7 @@ def test_what_was_set_aside_needs_no_row(
     for n in range(6):
         append(conn, Message("T", {"n": n}, key="bad" if n % 2 else f"good-{n}"))
     processor.run(until="caught_up")
-    mp.retention(keep_messages=0)
+    mp.retention(keep_messages=0, no_archive=True)
     assert mp.remove_old().number == 6
     letters = list_dead_letters(conn, "milepost")
     assert [letter.data["n"] for letter in letters] == [1, 3, 5]
@@ -187,7 +187,7 @@ def test_a_letter_that_cannot_be_decoded_needs_no_row(
     content = "select data::text, metadata::text, recorded_at::text from milepost."
     before = one(conn.execute(f"{content}messages".encode()).fetchone())
     Picky(url).processor(mp, on_failure=on_failure).run(until="caught_up")
-    mp.retention(keep_messages=0)
+    mp.retention(keep_messages=0, no_archive=True)
     assert mp.remove_old().number == 1
     assert one(conn.execute(f"{content}dead_letters".encode()).fetchone()) == before
 

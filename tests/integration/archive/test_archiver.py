@@ -69,7 +69,7 @@ def test_everything_is_archived_in_files_of_a_size(
 
 def test_it_begins_where_the_log_does(mp: Milepost, conn: Connection, place: Path) -> None:
     positions = numbered(conn, 30)
-    mp.retention(keep_messages=10)
+    mp.retention(keep_messages=10, no_archive=True)
     mp.remove_old()
     mp.retention(archive=str(place))
     archive_all(mp)
@@ -257,7 +257,7 @@ def test_a_gap_is_an_error_that_says_what_to_do(
     mp.retention(archive=str(place))
     archive_all(mp)
     positions = numbered(conn, 10)
-    mp.retention(keep_messages=4)
+    mp.retention(keep_messages=4, no_archive=True)
     mp.remove_old()
     mp.retention(archive=str(place))
     with pytest.raises(ArchiveGap, match="milepost archive forget"):

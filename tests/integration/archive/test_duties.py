@@ -94,7 +94,7 @@ def test_a_policy_that_is_set_later_is_noticed(mp: Milepost, conn: Connection, p
     with run_of(mp):
         positions = numbered(conn, 20)
         made_older(conn, positions[:10], "3 hours")
-        mp.retention(keep_messages=15)
+        mp.retention(keep_messages=15, no_archive=True)
         wait_until(lambda: left(conn) == positions[5:])
         mp.retention(keep=timedelta(hours=1), archive=place)
         wait_until(lambda: left(conn) == positions[10:])
@@ -124,7 +124,7 @@ def test_a_processor_of_the_same_name_is_what_is_run(mp: Milepost) -> None:
 def test_one_process_removes_at_a_time(mp: Milepost, url: str, conn: Connection) -> None:
     first, second = (Remover(Milepost(url, timing=Timing())._runtime) for _ in range(2))
     numbered(conn, 5)
-    mp.retention(keep_messages=0)
+    mp.retention(keep_messages=0, no_archive=True)
     assert [first._claims(conn), second._claims(conn), first._claims(conn)] == [True, False, False]
     conn.execute("update milepost.retention set removal_at = removal_at - interval '61 s'")
     assert [second._claims(conn), first._claims(conn)] == [True, False]
@@ -134,7 +134,7 @@ def test_one_process_removes_at_a_time(mp: Milepost, url: str, conn: Connection)
 
 
 def test_removing_is_repeated_and_survives_a_lost_server(mp: Milepost, conn: Connection) -> None:
-    mp.retention(keep_messages=0)
+    mp.retention(keep_messages=0, no_archive=True)
     remover = Running(lambda stop: Remover(mp._runtime).run("stopped", stop))
     end = (
         "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and "

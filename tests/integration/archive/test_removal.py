@@ -65,7 +65,7 @@ def test_a_step_takes_milliseconds(
         return number, *removed
 
     monkeypatch.setattr(retention, "_remove_some", counted)
-    mp.retention(keep_messages=0)
+    mp.retention(keep_messages=0, no_archive=True)
     before = worked_seconds(conn)
     assert remove_old(conn).number == MANY
     assert len(steps) > MANY / retention.LARGEST_STEP
@@ -83,19 +83,19 @@ def test_more_than_is_examined_at_once_is_removed(
 ) -> None:
     conn.execute(FILL, [1000])
     monkeypatch.setattr(retention, "MAX_WALKED", 100)
-    mp.retention(keep_messages=50)
+    mp.retention(keep_messages=50, no_archive=True)
     assert remove_old(conn).number == 950
     assert remove_old(conn).number == 0
 
 
 def test_it_ends_when_it_is_over(mp: Milepost, conn: Connection) -> None:
     conn.execute(FILL, [1000])
-    mp.retention(keep_messages=0)
+    mp.retention(keep_messages=0, no_archive=True)
     assert remove_old(conn, is_over=lambda: True).number == retention.FIRST_STEP
 
 
 def test_the_space_is_used_again(mp: Milepost, conn: Connection) -> None:
-    mp.retention(keep_messages=1000)
+    mp.retention(keep_messages=1000, no_archive=True)
     sizes = []
     for _ in range(6):
         conn.execute(FILL, [20_000])

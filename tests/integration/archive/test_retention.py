@@ -59,6 +59,17 @@ def test_what_is_older_than_the_policy_is_removed(conn: Connection) -> None:
     assert remove_old(conn).number == 0
 
 
+def test_in_python_too_nothing_is_lost_by_leaving_something_out(mp: Milepost) -> None:
+    with pytest.raises(ValueError, match=r"gone for ever.*no_archive=True"):
+        mp.retention(keep=timedelta(days=1))
+    with pytest.raises(ValueError, match="not both"):
+        mp.retention(keep=timedelta(days=1), archive="/nowhere", no_archive=True)
+    with mp.connect() as conn:
+        assert retention_state(conn, mp.schema).policy is None
+        mp.retention(keep=timedelta(days=1), no_archive=True)
+        assert retention_state(conn, mp.schema).policy == Policy(timedelta(days=1))
+
+
 def test_the_newest_messages_stay(conn: Connection) -> None:
     positions = numbered(conn, 10)
     set_policy(conn, Policy(keep_messages=4))
@@ -252,7 +263,7 @@ def test_a_processor_that_runs_is_not_abandoned(mp: Milepost, conn: Connection) 
 
 def test_the_api_of_an_application(mp: Milepost, conn: Connection) -> None:
     numbered(conn, 5)
-    mp.retention(keep_messages=2)
+    mp.retention(keep_messages=2, no_archive=True)
     assert mp.remove_old().number == 3
     assert len(left(conn)) == 2
 

@@ -146,6 +146,23 @@ def test_the_limits_of_a_channel_are_set_paused_and_resumed(cli: Cli) -> None:
     assert not channel(cli, "emails")["is_paused"]
 
 
+def test_a_channel_of_which_nothing_is_known_is_not_paused(
+    cli: Cli, mp: Milepost, conn: Connection
+) -> None:
+    mp.put(conn, Job("tenant.a"))
+    for command in ("pause", "resume"):
+        for typo in ("emials", "tenent.*", "tenant", "tenant.b*"):
+            refused = cli.run("channels", command, typo)
+            assert refused.code == 1, typo
+    refused = cli.run("channels", "pause", "my mails")
+    assert "There is no channel 'my mails'" in refused.stderr
+    assert "milepost channels set 'my mails'" in refused.stderr
+    assert conn.execute("select from milepost.channels").fetchall() == []
+    assert cli.run("channels", "set", "my mails").code == 0
+    for known in ("my mails", "tenant.*", "tenant.a", "*"):
+        assert cli.run("channels", "pause", known).code == 0, known
+
+
 def test_the_limits_of_a_family_are_set_shown_and_removed(
     cli: Cli, mp: Milepost, conn: Connection
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 from pathlib import Path
@@ -11,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import psycopg
 import pytest
 
+from milepost import Milepost
 from milepost.embedded import EmbeddedServer, binaries
 from milepost.embedded.account import account_for_new_data
 from milepost.errors import EmbeddedError
@@ -55,6 +57,18 @@ def test_stop_ends_the_server_even_with_open_connections(server: EmbeddedServer)
     assert server.stop() is False
     assert server.url() is None
     assert not server.is_running()
+
+
+def test_an_application_names_the_directory_as_text(
+    server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in os.environ:
+        if name.startswith(("PG", "MILEPOST_")):
+            monkeypatch.delenv(name)
+    mp = Milepost(directory=str(server.directory))
+    mp.migrate()
+    with mp.connect() as conn:
+        assert conn.info.host == str(socket_directory(server.url() or ""))
 
 
 def test_data_outlive_a_stop(server: EmbeddedServer) -> None:

@@ -6,16 +6,25 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
+import pytest
 
 from milepost import Milepost
+from milepost.testing.databases import as_url
 from tests.integration.examples.running import Place
 from tests.server import TestServer
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def place(place: Place) -> Place:
+    """SQLAlchemy reads no pairs."""
+    return replace(place, url=as_url(place.url))
 
 
 def test_orders_are_placed_confirmed_and_added_up(place: Place) -> None:

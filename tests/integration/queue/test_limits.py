@@ -9,7 +9,7 @@ import pytest
 
 from milepost import Milepost
 from milepost.db import Connection, one
-from milepost.errors import InvalidPolicy
+from milepost.errors import InvalidPolicy, UnknownChannel
 from milepost.queue import Policy, pause_channel, policies, put, set_channel
 from milepost.queue.verbs import take
 from milepost.records import Job, TakenJob
@@ -96,6 +96,7 @@ def test_a_paused_channel_gives_nothing_and_keeps_its_policy(
     conn: Connection, three: list[int]
 ) -> None:
     set_channel(conn, "c", Policy(max_concurrency=1))
+    set_channel(conn, "new", Policy())
     pause_channel(conn, "c")
     pause_channel(conn, "new")
     put(conn, Job("new"), Job("free"))
@@ -104,6 +105,20 @@ def test_a_paused_channel_gives_nothing_and_keeps_its_policy(
         pause_channel(conn, name, paused=False)
     assert policies(conn) == {"c": Policy(max_concurrency=1)}
     assert [job.channel for job in take(conn, 9)] == ["c", "new"]
+
+
+@pytest.mark.parametrize("status", ["ready", "scheduled", "running", "dead", "waiting"])
+def test_a_channel_is_known_by_jobs_of_any_state(conn: Connection, status: str) -> None:
+    before = put(conn, Job("other"))
+    put(conn, Job("c", after=before if status == "waiting" else ()))
+    if status == "running":
+        take(conn, 9)
+    elif status != "waiting":
+        conn.execute("update milepost.jobs set status = %s where channel = 'c'", [status])
+    pause_channel(conn, "c")
+    for name in ("b", "cc", "d*"):
+        with pytest.raises(UnknownChannel):
+            pause_channel(conn, name)
 
 
 def next_release(conn: Connection) -> datetime:

@@ -46,7 +46,7 @@ def test_a_role_that_archives(mp: Milepost, conn: Connection, roles: Roles, plac
     with pytest.raises(NotOwner):
         archiving.remove_old()
     with pytest.raises(NotOwner):
-        archiving.retention(keep_messages=0)
+        archiving.retention(keep_messages=0, no_archive=True)
     assert mp.remove_old().number == 20
     assert everything(Milepost(roles.make("read"))) == before
 

@@ -189,6 +189,7 @@ def test_what_a_handler_asks_of_milepost_is_named_by_its_own_activity(
         (["doctor"], "metrics"),
         (["processors"], "operate"),
         (["queue"], "operate"),
+        (["queue", "put", "c"], "put"),
         (["channels", "pause", "c"], "operate"),
         (["dead-letters"], "operate"),
     ],

@@ -8,7 +8,7 @@ import pytest
 
 from milepost import Job, Milepost, Rate, Repeat
 from milepost.db import Connection
-from milepost.queue import Policy, admin, policies
+from milepost.queue import Policy, admin, policies, set_channel
 from milepost.queue.schedules import Schedule, register
 from tests import operated
 from tests.integration.ui.operating import Operator
@@ -100,6 +100,8 @@ def test_a_channel_is_paused_and_resumed_and_keeps_its_limits(operator: Operator
 
 def test_a_name_is_taken_as_it_is(operator: Operator) -> None:
     """Spaces are part of it: another channel may have the same name without them."""
+    assert "There is no channel ' limited '" in operator.refused("pause-channel", name=" limited ")
+    set_channel(operator.conn, " limited ", Policy())
     operator.done("pause-channel", name=" limited ")
     assert policies(operator.conn)[" limited "].paused
     assert not policies(operator.conn)["limited"].paused

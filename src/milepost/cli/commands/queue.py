@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeAlias
 import orjson
 import typer
 
+from milepost import db
 from milepost.app import Milepost
 from milepost.cli import options, output
 from milepost.cli.on_log import command_of, new_group
@@ -125,7 +126,8 @@ def put(
         after=after or (),
         on_dead=on_dead,
     )
-    with mp.connect() as conn:
+    # Around both: a role without any privilege fails when it connects.
+    with db.acting("", "put"), mp.connect() as conn:
         (id_,) = mp.put(conn, job)
     output.print_result({"id": id_}, id_, as_json=as_json)
 

@@ -28,7 +28,10 @@ begin
   job_run_at := put_old_schedule.run_at;
   job_state := put_old_schedule.state;
   if has_table_privilege('{schema}.schedules', 'delete') then
-    perform {schema}.lock_schedule(put_old_schedule.unique_key);
+    perform {schema}.await_lock(
+    hashtextextended(put_old_schedule.unique_key, '{schema}.schedules'::regclass::oid::bigint),
+    format('the schedule %L', put_old_schedule.unique_key)
+  );
     delete from {schema}.schedules as s
     where s.name = put_old_schedule.unique_key collate "C" and not s.is_paused
     returning s.every, s.cron, s.timezone, s.begun_at, s.next_at into known;

@@ -33,7 +33,10 @@ declare
   known record;
   starts_paused boolean := false;
 begin
-  perform {schema}.lock_schedule(register_schedule.name);
+  perform {schema}.await_lock(
+    hashtextextended(register_schedule.name, '{schema}.schedules'::regclass::oid::bigint),
+    format('the schedule %L', register_schedule.name)
+  );
   select o.every, o.cron, o.timezone, o.begun_at, o.next_at, o.is_paused into known
   from {schema}.take_old_schedule(register_schedule.name) as o;
   if found then
