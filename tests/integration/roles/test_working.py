@@ -206,7 +206,7 @@ def test_a_worker_beats_reports_its_rate_and_recovers_what_others_lost(
             gate.wait(60)
 
     mp.put(conn, Job("slow", "lost"), Job("slow", "wait"))
-    conn.execute("select milepost.take(1, interval '-1 second', 'slow')")
+    conn.execute("select milepost.take(1, interval '1 microsecond', 'slow')")
     locked = "select locked_until from milepost.jobs where content = '\"wait\"'"
     with working(work):
         wait_until(lambda: (conn.execute(locked).fetchone() or (None,))[0] is not None)
