@@ -5036,6 +5036,22 @@ CREATE FUNCTION milepost.put(channel text, content json, run_at timestamp with t
     LANGUAGE plpgsql
     AS $$
 begin
+  -- Here and not in put_bytes(), for which Python has checked them. In one expression, which costs
+  -- little; refuse_job() says which of them it is.
+  if (
+      char_length(put.channel) between 1 and 255 and put.content is not null
+      and put.priority between -32768 and 32767 and put.max_attempts > 0
+    ) is not true
+    or put.run_at not between '0001-01-02 00:00+00' and '9999-12-30 00:00+00'
+    or put.keep_for <= interval '0' or put.unique_for <= interval '0'
+    or char_length(put.unique_key) not between 1 and 1024
+    or put.on_dead not in ('wait', 'cancel', 'run')
+  then
+    perform "milepost".refuse_job(
+      put.channel, put.content is not null, put.run_at, put.priority, put.max_attempts,
+      put.unique_key, put.keep_for, put.on_dead, put.unique_for
+    );
+  end if;
   return "milepost".put_bytes(
     channel, convert_to(content::text, 'UTF8'), run_at, priority, max_attempts, unique_key,
     convert_to(state::text, 'UTF8'), keep_for, after, on_dead, replace, unique_for
@@ -5073,22 +5089,6 @@ declare
   job_id bigint;
   is_put boolean;
 begin
-  -- In one expression, which costs little; which of them it is, says refuse_job().
-  if (
-      char_length(put_bytes.channel) between 1 and 255 and put_bytes.content is not null
-      and put_bytes.priority between -32768 and 32767 and put_bytes.max_attempts > 0
-    ) is not true
-    or put_bytes.run_at not between '0001-01-02 00:00+00' and '9999-12-30 00:00+00'
-    or put_bytes.keep_for <= interval '0' or put_bytes.unique_for <= interval '0'
-    or char_length(put_bytes.unique_key) not between 1 and 1024
-    or put_bytes.on_dead not in ('wait', 'cancel', 'run')
-  then
-    perform "milepost".refuse_job(
-      put_bytes.channel, put_bytes.content, put_bytes.run_at, put_bytes.priority,
-      put_bytes.max_attempts, put_bytes.unique_key, put_bytes.keep_for, put_bytes.on_dead,
-      put_bytes.unique_for
-    );
-  end if;
   if starts_with(put_bytes.channel, 'milepost.') then
     select o.is_put, o.job_run_at, o.job_state into is_put, put_bytes.run_at, put_bytes.state
     from "milepost".put_old_schedule(
@@ -5300,14 +5300,44 @@ $$;
 
 CREATE FUNCTION milepost.put_many(channels text[], contents json[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], priorities integer[] DEFAULT NULL::integer[], max_attempts integer[] DEFAULT NULL::integer[], unique_keys text[] DEFAULT NULL::text[], states json[] DEFAULT NULL::json[], keep_for interval[] DEFAULT NULL::interval[], afters text[] DEFAULT NULL::text[], on_dead text[] DEFAULT NULL::text[], replaces boolean[] DEFAULT NULL::boolean[], unique_for interval[] DEFAULT NULL::interval[]) RETURNS SETOF bigint
     LANGUAGE plpgsql
-    AS $$
+    AS $_$
 begin
+  perform "milepost".refuse_uneven(
+    'channels contents run_ats priorities max_attempts unique_keys states keep_for afters on_dead '
+    'replaces unique_for',
+    coalesce(cardinality(put_many.channels), 0), coalesce(cardinality(put_many.contents), 0),
+    cardinality(put_many.run_ats), cardinality(put_many.priorities),
+    cardinality(put_many.max_attempts), cardinality(put_many.unique_keys),
+    cardinality(put_many.states), cardinality(put_many.keep_for), cardinality(put_many.afters),
+    cardinality(put_many.on_dead), cardinality(put_many.replaces),
+    cardinality(put_many.unique_for)
+  );
+  -- The same condition as in put().
+  perform "milepost".refuse_job(
+    a.channel, a.content is not null, a.run_at, coalesce(a.priority, 0),
+    coalesce(a.max_attempts, 25), a.unique_key, a.keep_for, a.on_dead, a.unique_for
+  )
+  from unnest(
+    put_many.channels, put_many.contents, put_many.run_ats, put_many.priorities,
+    put_many.max_attempts, put_many.unique_keys, put_many.keep_for, put_many.on_dead,
+    put_many.unique_for
+  ) as a (
+    channel, content, run_at, priority, max_attempts, unique_key, keep_for, on_dead, unique_for
+  )
+  where (char_length(a.channel) between 1 and 255 and a.content is not null) is not true
+    or a.priority not between -32768 and 32767 or a.max_attempts <= 0
+    or a.run_at not between '0001-01-02 00:00+00' and '9999-12-30 00:00+00'
+    or a.keep_for <= interval '0' or a.unique_for <= interval '0'
+    or char_length(a.unique_key) not between 1 and 1024
+    or a.on_dead not in ('wait', 'cancel', 'run');
+  perform "milepost".refuse_argument('an element of afters', a, 'ids, such as {17,18}')
+  from unnest(put_many.afters) as a where a !~ '^[\s\d,{}-]+$';
   return query select "milepost".put_many_bytes(
     channels, "milepost".json_bytes(contents), run_ats, priorities, max_attempts, unique_keys,
     "milepost".json_bytes(states), keep_for, afters, on_dead, replaces, unique_for
   );
 end;
-$$;
+$_$;
 
 CREATE FUNCTION milepost.put_many(channels text[], contents jsonb[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], priorities integer[] DEFAULT NULL::integer[], max_attempts integer[] DEFAULT NULL::integer[], unique_keys text[] DEFAULT NULL::text[], states jsonb[] DEFAULT NULL::jsonb[], keep_for interval[] DEFAULT NULL::interval[], afters text[] DEFAULT NULL::text[], on_dead text[] DEFAULT NULL::text[], replaces boolean[] DEFAULT NULL::boolean[], unique_for interval[] DEFAULT NULL::interval[]) RETURNS SETOF bigint
     LANGUAGE plpgsql
@@ -5344,49 +5374,11 @@ $$;
 
 CREATE FUNCTION milepost.put_many_bytes(channels text[], contents bytea[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], priorities integer[] DEFAULT NULL::integer[], max_attempts integer[] DEFAULT NULL::integer[], unique_keys text[] DEFAULT NULL::text[], states bytea[] DEFAULT NULL::bytea[], keep_for interval[] DEFAULT NULL::interval[], afters text[] DEFAULT NULL::text[], on_dead text[] DEFAULT NULL::text[], replaces boolean[] DEFAULT NULL::boolean[], unique_for interval[] DEFAULT NULL::interval[], trace text DEFAULT NULL::text) RETURNS SETOF bigint
     LANGUAGE plpgsql
-    AS $_$
+    AS $$
 #variable_conflict use_column
 declare
   ids bigint[];
 begin
-  perform "milepost".refuse_uneven(
-    'channels contents run_ats priorities max_attempts unique_keys states keep_for afters on_dead '
-    'replaces unique_for',
-    coalesce(cardinality(put_many_bytes.channels), 0),
-    coalesce(cardinality(put_many_bytes.contents), 0), cardinality(put_many_bytes.run_ats),
-    cardinality(put_many_bytes.priorities), cardinality(put_many_bytes.max_attempts),
-    cardinality(put_many_bytes.unique_keys), cardinality(put_many_bytes.states),
-    cardinality(put_many_bytes.keep_for), cardinality(put_many_bytes.afters),
-    cardinality(put_many_bytes.on_dead), cardinality(put_many_bytes.replaces),
-    cardinality(put_many_bytes.unique_for)
-  );
-  -- Array by array: most are not given. The others are checked in put_bytes().
-  if array_position(put_many_bytes.contents, null) is not null
-    or exists (
-      select from unnest(put_many_bytes.channels) as c
-      where (char_length(c) between 1 and 255) is not true
-    )
-    or exists (
-      select from unnest(put_many_bytes.run_ats) as r
-      where r not between '0001-01-02 00:00+00' and '9999-12-30 00:00+00'
-    )
-    or exists (
-      select from unnest(put_many_bytes.priorities) as p where p not between -32768 and 32767
-    )
-    or exists (select from unnest(put_many_bytes.max_attempts) as m where m <= 0)
-    or exists (select from unnest(put_many_bytes.keep_for) as k where k <= interval '0')
-  then
-    perform "milepost".refuse_job(
-      a.channel, a.content, a.run_at, coalesce(a.priority, 0), coalesce(a.max_attempts, 25), null,
-      a.keep_for, null, null
-    )
-    from unnest(
-      put_many_bytes.channels, put_many_bytes.contents, put_many_bytes.run_ats,
-      put_many_bytes.priorities, put_many_bytes.max_attempts, put_many_bytes.keep_for
-    ) as a (channel, content, run_at, priority, max_attempts, keep_for);
-  end if;
-  perform "milepost".refuse_argument('an element of afters', a, 'ids, such as {17,18}')
-  from unnest(put_many_bytes.afters) as a where a !~ '^[\s\d,{}-]+$';
   if exists (select from unnest(put_many_bytes.unique_keys) as k where k is not null)
     or exists (select from unnest(put_many_bytes.afters) as a where a is not null)
     or exists (select from unnest(put_many_bytes.replaces) as r where r)
@@ -5418,7 +5410,7 @@ begin
   );
   return query select unnest(ids);
 end;
-$_$;
+$$;
 
 CREATE FUNCTION milepost.put_old_schedule(channel text, content bytea, run_at timestamp with time zone, unique_key text, state bytea) RETURNS TABLE(is_put boolean, job_run_at timestamp with time zone, job_state bytea)
     LANGUAGE plpgsql
@@ -6054,7 +6046,7 @@ begin
 end;
 $$;
 
-CREATE FUNCTION milepost.refuse_job(channel text, content bytea, run_at timestamp with time zone, priority integer, max_attempts integer, unique_key text, keep_for interval, on_dead text, unique_for interval) RETURNS void
+CREATE FUNCTION milepost.refuse_job(channel text, has_content boolean, run_at timestamp with time zone, priority integer, max_attempts integer, unique_key text, keep_for interval, on_dead text, unique_for interval) RETURNS void
     LANGUAGE plpgsql STABLE
     AS $$
 begin
@@ -6065,7 +6057,7 @@ begin
         'channel', quote_literal(channel), char_length(channel) between 1 and 255,
         'a name of 1 to 255 characters'
       ),
-      ('content', null, content is not null, 'JSON, such as ''null''::json'),
+      ('content', null, has_content, 'JSON, such as ''null''::json'),
       (
         'run_at', run_at::text,
         run_at is null or run_at between '0001-01-02 00:00+00' and '9999-12-30 00:00+00',
@@ -8129,6 +8121,7 @@ declare
     then coalesce(pg_sequence_last_value('"milepost".jobs_id_seq'), 0)
   end;
   wrong bigint;
+  unfinished bigint[];
   unseen bigint[];
 begin
   if newest is null then
@@ -8143,20 +8136,18 @@ begin
       using errcode = 'MP009',
         hint = 'Nothing was put. `after` takes the ids that a put has returned.';
   end if;
-  unseen := array(
-    select a.id from unnest(unfinished_among.ids) as a (id)
-    where not exists (select from "milepost".jobs as j where j.id = a.id)
-  );
-  if cardinality(unseen) > 0 then
-    perform "milepost".refuse_uncommitted(unseen);
-  end if;
-  -- With a new snapshot: what was in flight may have committed.
-  return (
-    select array_agg(distinct j.id)
+  for look in 1..2 loop
+    select
+      array_agg(distinct j.id) filter (where j.status <> 'done'),
+      array_agg(a.id) filter (where j.id is null)
+    into unfinished, unseen
     from unnest(unfinished_among.ids) as a (id)
-    join "milepost".jobs as j on j.id = a.id
-    where j.status <> 'done'
-  );
+    left join "milepost".jobs as j on j.id = a.id;
+    exit when unseen is null or look = 2;
+    perform "milepost".refuse_uncommitted(unseen);
+    -- Again with a new snapshot: what was in flight may have committed.
+  end loop;
+  return unfinished;
 end;
 $$;
 

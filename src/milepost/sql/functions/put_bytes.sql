@@ -25,22 +25,6 @@ declare
   job_id bigint;
   is_put boolean;
 begin
-  -- In one expression, which costs little; which of them it is, says refuse_job().
-  if (
-      char_length(put_bytes.channel) between 1 and 255 and put_bytes.content is not null
-      and put_bytes.priority between -32768 and 32767 and put_bytes.max_attempts > 0
-    ) is not true
-    or put_bytes.run_at not between '0001-01-02 00:00+00' and '9999-12-30 00:00+00'
-    or put_bytes.keep_for <= interval '0' or put_bytes.unique_for <= interval '0'
-    or char_length(put_bytes.unique_key) not between 1 and 1024
-    or put_bytes.on_dead not in ('wait', 'cancel', 'run')
-  then
-    perform {schema}.refuse_job(
-      put_bytes.channel, put_bytes.content, put_bytes.run_at, put_bytes.priority,
-      put_bytes.max_attempts, put_bytes.unique_key, put_bytes.keep_for, put_bytes.on_dead,
-      put_bytes.unique_for
-    );
-  end if;
   if starts_with(put_bytes.channel, 'milepost.') then
     select o.is_put, o.job_run_at, o.job_state into is_put, put_bytes.run_at, put_bytes.state
     from {schema}.put_old_schedule(

@@ -16,6 +16,36 @@ create or replace function {schema}.put_many(
 ) returns setof bigint
 language plpgsql volatile as $$
 begin
+  perform {schema}.refuse_uneven(
+    'channels contents run_ats priorities max_attempts unique_keys states keep_for afters on_dead '
+    'replaces unique_for',
+    coalesce(cardinality(put_many.channels), 0), coalesce(cardinality(put_many.contents), 0),
+    cardinality(put_many.run_ats), cardinality(put_many.priorities),
+    cardinality(put_many.max_attempts), cardinality(put_many.unique_keys),
+    cardinality(put_many.states), cardinality(put_many.keep_for), cardinality(put_many.afters),
+    cardinality(put_many.on_dead), cardinality(put_many.replaces),
+    cardinality(put_many.unique_for)
+  );
+  -- The same condition as in put().
+  perform {schema}.refuse_job(
+    a.channel, a.content is not null, a.run_at, coalesce(a.priority, 0),
+    coalesce(a.max_attempts, 25), a.unique_key, a.keep_for, a.on_dead, a.unique_for
+  )
+  from unnest(
+    put_many.channels, put_many.contents, put_many.run_ats, put_many.priorities,
+    put_many.max_attempts, put_many.unique_keys, put_many.keep_for, put_many.on_dead,
+    put_many.unique_for
+  ) as a (
+    channel, content, run_at, priority, max_attempts, unique_key, keep_for, on_dead, unique_for
+  )
+  where (char_length(a.channel) between 1 and 255 and a.content is not null) is not true
+    or a.priority not between -32768 and 32767 or a.max_attempts <= 0
+    or a.run_at not between '0001-01-02 00:00+00' and '9999-12-30 00:00+00'
+    or a.keep_for <= interval '0' or a.unique_for <= interval '0'
+    or char_length(a.unique_key) not between 1 and 1024
+    or a.on_dead not in ('wait', 'cancel', 'run');
+  perform {schema}.refuse_argument('an element of afters', a, 'ids, such as {17,18}')
+  from unnest(put_many.afters) as a where a !~ '^[\s\d,{}-]+$';
   return query select {schema}.put_many_bytes(
     channels, {schema}.json_bytes(contents), run_ats, priorities, max_attempts, unique_keys,
     {schema}.json_bytes(states), keep_for, afters, on_dead, replaces, unique_for

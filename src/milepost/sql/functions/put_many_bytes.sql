@@ -22,44 +22,6 @@ language plpgsql volatile as $$
 declare
   ids bigint[];
 begin
-  perform {schema}.refuse_uneven(
-    'channels contents run_ats priorities max_attempts unique_keys states keep_for afters on_dead '
-    'replaces unique_for',
-    coalesce(cardinality(put_many_bytes.channels), 0),
-    coalesce(cardinality(put_many_bytes.contents), 0), cardinality(put_many_bytes.run_ats),
-    cardinality(put_many_bytes.priorities), cardinality(put_many_bytes.max_attempts),
-    cardinality(put_many_bytes.unique_keys), cardinality(put_many_bytes.states),
-    cardinality(put_many_bytes.keep_for), cardinality(put_many_bytes.afters),
-    cardinality(put_many_bytes.on_dead), cardinality(put_many_bytes.replaces),
-    cardinality(put_many_bytes.unique_for)
-  );
-  -- Array by array: most are not given. The others are checked in put_bytes().
-  if array_position(put_many_bytes.contents, null) is not null
-    or exists (
-      select from unnest(put_many_bytes.channels) as c
-      where (char_length(c) between 1 and 255) is not true
-    )
-    or exists (
-      select from unnest(put_many_bytes.run_ats) as r
-      where r not between '0001-01-02 00:00+00' and '9999-12-30 00:00+00'
-    )
-    or exists (
-      select from unnest(put_many_bytes.priorities) as p where p not between -32768 and 32767
-    )
-    or exists (select from unnest(put_many_bytes.max_attempts) as m where m <= 0)
-    or exists (select from unnest(put_many_bytes.keep_for) as k where k <= interval '0')
-  then
-    perform {schema}.refuse_job(
-      a.channel, a.content, a.run_at, coalesce(a.priority, 0), coalesce(a.max_attempts, 25), null,
-      a.keep_for, null, null
-    )
-    from unnest(
-      put_many_bytes.channels, put_many_bytes.contents, put_many_bytes.run_ats,
-      put_many_bytes.priorities, put_many_bytes.max_attempts, put_many_bytes.keep_for
-    ) as a (channel, content, run_at, priority, max_attempts, keep_for);
-  end if;
-  perform {schema}.refuse_argument('an element of afters', a, 'ids, such as {17,18}')
-  from unnest(put_many_bytes.afters) as a where a !~ '^[\s\d,{}-]+$';
   if exists (select from unnest(put_many_bytes.unique_keys) as k where k is not null)
     or exists (select from unnest(put_many_bytes.afters) as a where a is not null)
     or exists (select from unnest(put_many_bytes.replaces) as r where r)

@@ -1,7 +1,7 @@
 -- Refuse a job that the queue cannot hold. The caller has found that something is wrong with one:
--- see put_bytes().
+-- see put().
 create or replace function {schema}.refuse_job(
-  channel text, content bytea, run_at timestamptz, priority integer, max_attempts integer,
+  channel text, has_content boolean, run_at timestamptz, priority integer, max_attempts integer,
   unique_key text, keep_for interval, on_dead text, unique_for interval
 ) returns void
 language plpgsql stable as $$
@@ -13,7 +13,7 @@ begin
         'channel', quote_literal(channel), char_length(channel) between 1 and 255,
         'a name of 1 to 255 characters'
       ),
-      ('content', null, content is not null, 'JSON, such as ''null''::json'),
+      ('content', null, has_content, 'JSON, such as ''null''::json'),
       (
         'run_at', run_at::text,
         run_at is null or run_at between '0001-01-02 00:00+00' and '9999-12-30 00:00+00',

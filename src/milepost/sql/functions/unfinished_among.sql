@@ -13,6 +13,7 @@ declare
     then coalesce(pg_sequence_last_value('{schema}.jobs_id_seq'), 0)
   end;
   wrong bigint;
+  unfinished bigint[];
   unseen bigint[];
 begin
   if newest is null then
@@ -27,19 +28,17 @@ begin
       using errcode = 'MP009',
         hint = 'Nothing was put. `after` takes the ids that a put has returned.';
   end if;
-  unseen := array(
-    select a.id from unnest(unfinished_among.ids) as a (id)
-    where not exists (select from {schema}.jobs as j where j.id = a.id)
-  );
-  if cardinality(unseen) > 0 then
-    perform {schema}.refuse_uncommitted(unseen);
-  end if;
-  -- With a new snapshot: what was in flight may have committed.
-  return (
-    select array_agg(distinct j.id)
+  for look in 1..2 loop
+    select
+      array_agg(distinct j.id) filter (where j.status <> 'done'),
+      array_agg(a.id) filter (where j.id is null)
+    into unfinished, unseen
     from unnest(unfinished_among.ids) as a (id)
-    join {schema}.jobs as j on j.id = a.id
-    where j.status <> 'done'
-  );
+    left join {schema}.jobs as j on j.id = a.id;
+    exit when unseen is null or look = 2;
+    perform {schema}.refuse_uncommitted(unseen);
+    -- Again with a new snapshot: what was in flight may have committed.
+  end loop;
+  return unfinished;
 end;
 $$;
