@@ -132,10 +132,12 @@ def test_what_is_filtered_out_moves_the_checkpoint(mp: Milepost, conn: Connectio
 def test_a_handler_with_a_yield_is_refused_instead_of_doing_nothing(
     mp: Milepost, conn: Connection
 ) -> None:
-    @mp.processor("generator", retry=QUICK)
-    def keep(messages: list[RecordedMessage], tx: Connection) -> Iterator[None]:
+    """Also where a function hides it, which registering cannot see."""
+
+    def hidden(messages: list[RecordedMessage], tx: Connection) -> Iterator[None]:
         yield
 
+    keep = mp.processor("generator", retry=QUICK)(lambda messages, tx: hidden(messages, tx))
     put(mp, conn, 1)
     with pytest.raises(HandlerFailed, match="holds a yield"):
         keep.run(until="caught_up")
