@@ -19,7 +19,7 @@ from tests.roles import Roles
 from tests.waiting import wait_until
 
 SQL = Path(sql.__file__).parent
-LOCKING = re.compile(r"pg_(try_)?advisory_(xact_)?lock")
+LOCKING = re.compile(r"pg_(try_)?advisory_(xact_)?lock|\bawait_lock\(")
 PREPARE = (
     "insert into milepost.processors (name, version) values ('p', 1)",
     """insert into milepost.pipelines (name, version, code_version, sink, target_schema, target)
@@ -48,7 +48,16 @@ TAKING: dict[str, tuple[str, str]] = {
         "the removal of old messages",
     ),
     "create_staging": (PREPARE[-1], "the staging table staging_p"),
-    "lock_schedule": ("select milepost.lock_schedule('s')", "the schedule 's'"),
+    "await_lock": ("select milepost.lock_key('k')", "the appends to a key"),
+    "register_schedule": (
+        "select milepost.register_schedule('s', '1 day', null, null, now(), now(), 'c', '')",
+        "the schedule 's'",
+    ),
+    "put_old_schedule": (
+        """select milepost.put_old_schedule(
+        'milepost.schedules', '{"every_seconds": 1}', now(), 's', null)""",
+        "the schedule 's'",
+    ),
     "store_checkpoint": (
         """select milepost.store_checkpoint(
         'p', 1, 0, row(0, 0)::milepost.position, row(0, 1)::milepost.position, 0, 'o')""",
@@ -68,7 +77,7 @@ TAKING: dict[str, tuple[str, str]] = {
 }
 PARAMETERS = {
     "schema": "milepost", "pipeline": "p", "target_schema": "public", "view_name": "view",
-    "processor": "p", "version": 1, "owner": "o", "parked_id": 7,
+    "processor": "p", "version": 1, "owner": "o", "lock_timeout": "1s", "parked_id": 7,
 }  # fmt: skip
 KEYS = (
     "select classid::bigint, objid::bigint, objsubid from pg_locks "
