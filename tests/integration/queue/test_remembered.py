@@ -12,7 +12,7 @@ from milepost.queue import Policy, Taker, put, set_channel
 from milepost.queue.worker.rotation import LAG_JOBS, Rotation
 from milepost.records import Job, TakenJob
 from tests.integration.queue.conftest import OpenSession
-from tests.integration.queue.verbs import complete, give_back
+from tests.integration.queue.verbs import complete, defer, give_back
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
@@ -25,6 +25,20 @@ def remembering(conn: Connection, pattern: str) -> Taker:
     for _ in range(2):
         assert taker.take(conn, 10) == []
     return taker
+
+
+def test_a_channel_that_is_at_its_limit_is_not_empty(conn: Connection) -> None:
+    """What waits in it is taken before what is put behind it."""
+    set_channel(conn, "c", Policy(max_concurrency=1))
+    first, second = put(conn, Job("c", run_at=LONG_AGO), Job("c", run_at=LONG_AGO))
+    taker = Taker("c", rotation=Rotation(slow_seconds=0.0, hinted_times=1e9, hinted_at_most=1e9))
+    taken = []
+    for _ in range(6):
+        (job,) = taker.take(conn, 10)
+        assert taker.take(conn, 10) == []
+        taken.append(job.id)
+        defer(conn, [job])
+    assert taken == [first, second] * 3
 
 
 def look_in_full(conn: Connection, taker: Taker) -> list[TakenJob]:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 # Between two samples of how many jobs have begun.
 SAMPLE_SECONDS = 0.01
+# What is known to be slow may wait for this part of the time that jobs may wait: a round trip takes
+# less, and there is nothing else to win.
+SLOW_SHARE = 4
 
 
 @dataclass(slots=True)
@@ -105,10 +108,7 @@ class Ahead:
     slow: Mapping[str, float]  # how long jobs take now, in the channels where that is long
     _samples: deque[tuple[float, int]] = field(default_factory=deque, init=False)
     _recent: int = field(default=0, init=False)
-    _too_slow: frozenset[str] = field(
-        default=frozenset(), init=False
-    )  # of whose jobs some went back
-    _paused_until: float = field(default=0.0, init=False)
+    _limit: tuple[int, float] = field(default=(0, 0.0), init=False)  # holds until that time
 
     def note(self, begun: int, now: float) -> None:
         """So many jobs have begun until now."""
@@ -128,9 +128,9 @@ class Ahead:
 
     def ahead(self, now: float) -> int:
         """How many should wait. None where `batch` is 1."""
-        if now < self._paused_until and not self._too_slow.isdisjoint(self.slow):
-            return 0
-        return min(2 * (self.batch - 1), self._recent // 2)
+        ahead = min(2 * (self.batch - 1), self._recent // 2)
+        limit, until = self._limit
+        return min(limit, ahead) if now < until else ahead
 
     def wanted(self, idle: int, buffered: int, now: float) -> int:
         """How many to take now; none while the buffer is more than half full."""
@@ -140,29 +140,28 @@ class Ahead:
         return max(0, min(self.batch, idle + ahead - buffered))
 
     def too_slow(
-        self,
-        jobs: Sequence[TakenJob],
-        waiting: Iterable[TakenJob],
-        free: int,
-        now: float,
+        self, jobs: Sequence[TakenJob], waiting: Sequence[TakenJob], free: int, now: float
     ) -> set[TakenJob]:
-        """Those of the jobs, just taken, that would wait too long behind slow jobs. The `free`
-        first ones do not wait. One more may, so that no channel starves behind quick ones. If there
-        are any, a take for more than the free handlers would find them again: so for a while only
-        free handlers get jobs."""
-        slow = self.slow
-        seconds = sum(slow.get(job.channel, 0.0) for job in waiting) / self.handlers
+        """Those of the jobs, just taken, that are not to wait behind slow ones. The `free` first
+        ones begin. One slow job may wait, so that no channel starves behind quick ones, and as many
+        as begin within a round trip. If there are more, the next take would find them again: so for
+        a while no more jobs are taken ahead than wait now."""
+        seconds = sum(self._cost(job) for job in waiting)
         back: set[TakenJob] = set()
         for job in islice(jobs, free, None):
-            cost = slow.get(job.channel, 0.0) / self.handlers
-            if cost and seconds and seconds + cost > self.held_seconds:
+            cost = self._cost(job)
+            if cost and seconds and seconds + cost > self.held_seconds / SLOW_SHARE:
                 back.add(job)
             else:
                 seconds += cost
         if back:
-            self._too_slow = frozenset(job.channel for job in back)
-            self._paused_until = now + self.held_seconds
+            left = len(waiting) + len(jobs) - len(back) - free
+            self._limit = max(1, left), now + self.held_seconds
         return back
+
+    def _cost(self, job: TakenJob) -> float:
+        """For how long it keeps all handlers, in a way; 0 if it is quick."""
+        return self.slow.get(job.channel, 0.0) / self.handlers
 
 
 def has_lock(job: TakenJob) -> bool:

@@ -202,7 +202,7 @@ class Runner:
     def _admit(self, jobs: list[TakenJob]) -> None:
         """Those of slow channels that would wait for long go back immediately."""
         if self._shared.rates.slow:
-            waiting = self._buffer.waiting.copy()
+            waiting = list(self._buffer.waiting.copy())
             free = self._idle - len(waiting)
             back = self._ahead.too_slow(jobs, waiting, max(0, free), time.monotonic())
             if back:

@@ -45,7 +45,7 @@ class Sample:
 class Rates:
     """`slow`: how long a job takes in the channels where it takes at least `slow_seconds`. Not
     measured for each job, which would cost more than handling it may cost: what runs is looked at
-    now and then, and jobs that end between two looks take no time."""
+    now and then. What ran at two looks makes its channel known."""
 
     report_seconds: float
     slow_seconds: float
@@ -65,18 +65,19 @@ class Rates:
             self._done.update(channels)
 
     def look(self, running: set[TakenJob], now: float) -> None:
-        """These run now; those that did so at the last look have run since then."""
-        lasting = Counter(job.channel for job in running & self._running)
-        seconds, self._running, self._looked_at = now - self._looked_at, running, now
-        fade = exp(-seconds / MEMORY_SECONDS)
+        """These run now. Channels count of which one ran at the last look, too."""
+        seconds, before, self._running = now - self._looked_at, self._running, running
+        self._looked_at, fade = now, exp(-seconds / MEMORY_SECONDS)
+        channels = dict.fromkeys([*self._samples, *(job.channel for job in running & before)])
+        numbers = Counter(job.channel for job in running)
         with self._lock:
-            for channel in [*self._samples, *(lasting.keys() - self._samples.keys())]:
+            for channel in channels:
                 sample = self._samples.setdefault(channel, Sample(done=self._done[channel]))
-                sample.look(lasting[channel] * seconds, self._done[channel], fade)
-                self._judge(channel, sample, lasting[channel])
+                sample.look(numbers[channel] * seconds, self._done[channel], fade)
+                self._judge(channel, sample, numbers[channel])
 
     def _judge(self, channel: str, sample: Sample, running: int) -> None:
-        average = sample.seconds / max(1.0, sample.ended + running)
+        average = sample.seconds / max(1.0, sample.ended, running)
         if average >= self.slow_seconds:
             self.slow[channel] = average
         else:

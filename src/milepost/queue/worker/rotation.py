@@ -140,11 +140,14 @@ class Rotation:
         self._note_quick(seconds, len(jobs))
         self._remember(jobs)
 
-    def found_empty(self, channel: str, looked_at: datetime) -> None:
-        """A full look began at this time of the server, and found no job in the channel. Its jobs
-        have the priority that they had before, or the usual one."""
+    def found_none(self, channel: str, empty_at: datetime | None) -> None:
+        """A full look took nothing from it. If it was empty at this time of the server, its later
+        jobs come after that, with the priority that they had before, or the usual one."""
+        if empty_at is None:
+            self._known.setdefault(channel, Place(BEGINNING, BEGINNING))
+            return
         priority = self._known[channel].head[0] if channel in self._known else None
-        head = (priority or 0, looked_at - LAG_TIME, 0)
+        head = (priority or 0, empty_at - LAG_TIME, 0)
         self._known[channel] = Place(head, head)
 
     def gave_back(self, job: TakenJob) -> None:

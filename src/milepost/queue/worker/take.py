@@ -115,7 +115,9 @@ class Taker:
         is_all = len(jobs) == max_count
         self.rotation.took(jobs, now - started, now, is_all=is_all, looked_at=looked_at)
         if not jobs and looked_at is not None and not self.pattern.endswith("*"):
-            self.rotation.found_empty(self.pattern, looked_at)
+            # What waits may be kept back by a limit or a lock.
+            has_ready = db.fetch_one(conn, self.schema, "queue_has_ready", channel=self.pattern)[0]
+            self.rotation.found_none(self.pattern, None if has_ready else looked_at)
         return jobs
 
     def _note_last(self, last_id: int | None) -> None:

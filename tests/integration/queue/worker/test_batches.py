@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import Counter
 from datetime import timedelta
 from typing import Any
@@ -348,3 +349,37 @@ def test_whatever_happens_to_locks_each_effect_is_there_once(
                 expire_locks(conn)
     found = conn.execute("select number from effects order by number").fetchall()
     assert [number for (number,) in found] == list(range(300))
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_while_all_handlers_have_lists_no_other_last_attempt_counts_as_begun(
+    mp: Milepost, conn: Connection, is_async: bool
+) -> None:
+    """Though the lists are short. If the process died, those jobs would be dead."""
+    is_free, has_begun = threading.Event(), threading.Event()
+    options: Any = {"handle": "batch", "batch": 10, "concurrency": 1, "poll_seconds": 0.05}
+    if is_async:
+
+        @mp.worker("emails", **options)
+        async def send_async(jobs: list[TakenJob]) -> None:
+            has_begun.set()
+            assert await asyncio.to_thread(is_free.wait, PATIENCE_SECONDS)
+
+    else:
+
+        @mp.worker("emails", **options)
+        def send(jobs: list[TakenJob]) -> None:
+            has_begun.set()
+            assert is_free.wait(PATIENCE_SECONDS)
+
+    (first,) = put(mp, conn, 1, max_attempts=1)
+    with working(mp.workers["emails"]):
+        assert has_begun.wait(PATIENCE_SECONDS)
+        put(mp, conn, 5, max_attempts=1)
+        time.sleep(0.5)  # the worker looks for jobs again and again
+        begun = conn.execute(
+            "select id from milepost.jobs where status = 'running' and is_begun"
+        ).fetchall()
+        is_free.set()
+        assert begun == [(first,)]
+        wait_until(lambda: is_empty(conn))

@@ -160,6 +160,25 @@ def test_a_freed_slot_is_used_at_once(mp: Milepost, conn: Connection) -> None:
     assert seen == list(range(10))
 
 
+def test_a_channel_that_another_take_has_locked_is_looked_at_again_soon(
+    mp: Milepost, conn: Connection
+) -> None:
+    """That take may have seen the channel at its limit, and give nothing."""
+    mp.set_channel("emails", max_concurrency=1)
+    seen: list[int] = []
+
+    @mp.worker("emails", poll_seconds=3600)
+    def send(job: TakenJob) -> None:
+        seen.append(job.content)
+
+    with working(send), mp.connect() as other:
+        with other.transaction():
+            other.execute("select from milepost.channels where name = 'emails' for update")
+            mp.put(conn, Job("emails", 1))
+            time.sleep(0.3)  # the worker looks, and finds nothing, for a while
+        wait_until(lambda: seen == [1])
+
+
 def test_releases_keep_their_interval_without_polling(mp: Milepost, conn: Connection) -> None:
     mp.set_channel("emails", release_interval=timedelta(seconds=0.2))
     locked_until = "select locked_until from milepost.jobs where id = %s"

@@ -116,7 +116,7 @@ def test_a_full_look_moves_a_hint_to_the_time_when_it_began() -> None:
 def test_a_channel_that_is_found_empty_is_remembered() -> None:
     rotation = slow_rotation()
     assert rotation.heads(101.0) == {}
-    rotation.found_empty("a", TIME)
+    rotation.found_none("a", TIME)
     assert rotation.heads(101.0) == {"a": (0, TIME - LAG_TIME, 0)}
 
 
