@@ -111,8 +111,8 @@ def test_wrong_usage_exits_with_2(cli: Cli, arguments: list[str], complaint: str
 
 @pytest.mark.parametrize("order", ["append"])
 def test_a_server_that_ends_during_a_command_is_our_error(cli: Cli, conn: Connection) -> None:
-    operated.end_whoever_pauses(conn)
     conn.execute("select milepost.set_channel('emails')")
+    operated.end_whoever_pauses(conn)
     result = cli.run("channels", "pause", "emails")
     assert is_one_error_line(result)
     assert "error: The connection to the server was lost: terminating conn" in result.stderr
