@@ -54,9 +54,10 @@ class Dispatch:
     def add(self, added: Sequence[tuple[Claim, SegmentWork]], deadline: float) -> list[Claim]:
         """Together, so that the feed begins for all of them at the same position: where the
         foremost segment is. Those behind catch up by themselves. Returns those that are refused,
-        because an earlier claim of the segment has not ended here, or all are leaving."""
+        because an earlier claim of the segment has not ended here, or the session is about to."""
         with self.lock:
-            refused = [c for c, _ in added if self._is_leaving or c.segment.id in self._segments]
+            is_ending = self._is_leaving or self._failure is not None
+            refused = [c for c, _ in added if is_ending or c.segment.id in self._segments]
             for claim, work in added:
                 if claim not in refused:
                     segment = ClaimedSegment(claim, work, deadline, self._advance_seconds)

@@ -194,6 +194,14 @@ def test_one_whose_begin_is_interrupted_is_lost(dispatch: Dispatch, is_leaving: 
     assert segment.phase is Phase.LOST
 
 
+def test_after_a_failure_nothing_is_claimed_any_more(dispatch: Dispatch) -> None:
+    """Or what must not be tried again would be, before the session that failed has ended."""
+    add(dispatch, claim(0))
+    begin(dispatch)
+    dispatch.fail(RuntimeError("no retry"))
+    assert [c.segment.id for c in add(dispatch, claim(1))] == [1]
+
+
 def test_one_that_is_interrupted_later_is_given_back(dispatch: Dispatch) -> None:
     add(dispatch, claim(0))
     begin(dispatch)[0].interrupted()
