@@ -23,7 +23,7 @@ _DEFAULT_ATTEMPTS, _MOST_ATTEMPTS = 25, 2**31 - 1
 # A day from the ends of what a datetime can hold, so that every time zone can show it.
 _EARLIEST = datetime(1, 1, 2, tzinfo=UTC)
 _LATEST = datetime(9999, 12, 30, tzinfo=UTC)
-LONGEST_DELAY = timedelta(days=365_000)
+_LONGEST_DELAY = timedelta(days=365_000)
 
 
 class Row(NamedTuple):
@@ -123,8 +123,8 @@ def _times(job: Job) -> tuple[datetime | None, timedelta | None]:
     if job.run_at is None:
         return None, None
     if isinstance(job.run_at, timedelta):
-        if abs(job.run_at) > LONGEST_DELAY:
-            longest = LONGEST_DELAY.days
+        if abs(job.run_at) > _LONGEST_DELAY:
+            longest = _LONGEST_DELAY.days
             raise InvalidJob(
                 "run_at", f"is {job.run_at} from now: expected up to {longest:,} days."
             )
@@ -145,8 +145,8 @@ def _check_duration(field: str, value: object) -> None:
     if not isinstance(value, timedelta):
         hint = "a timedelta, such as timedelta(seconds=60)"
         raise InvalidJob(field, f"is {value!r}: expected {hint}.")
-    if not timedelta(0) < value <= LONGEST_DELAY:
-        longest = f"at most {LONGEST_DELAY.days:,} days"
+    if not timedelta(0) < value <= _LONGEST_DELAY:
+        longest = f"at most {_LONGEST_DELAY.days:,} days"
         raise InvalidJob(field, f"is {value}: expected more than nothing, and {longest}.")
 
 

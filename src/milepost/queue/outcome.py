@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from milepost.errors import InvalidJob, InvalidResult, JobTransactionEnded, describe, message_of
 from milepost.handlers import storable
-from milepost.queue.encode import LONGEST_DELAY, encode_value
+from milepost.queue.encode import encode_value
 from milepost.retry import Retry
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ DEFAULT_RETRY = Retry(limit=2**31, first_seconds=1.0, longest_seconds=3600.0)
 
 # Another attempt would repeat effects that were not undone, or end in the same way.
 FINAL = (JobTransactionEnded, InvalidResult)
+
+# The server computes the times of such delays, and takes the nearest one that a job can have.
+EARLIEST, LATEST = timedelta(days=-2_000_000), timedelta(days=100_000_000)
 
 
 class Defer(Exception):
@@ -114,8 +117,8 @@ def unacceptable(ending: Ending, error: Exception) -> Ending:
 def _ending_of_wish(job: TakenJob, wish: Defer | Cancel) -> Ending:
     if isinstance(wish, Cancel):
         return Ending(job, Kind.CANCEL, error=storable(message_of(wish)) or None)
-    if isinstance(wish.until, timedelta) and wish.until > LONGEST_DELAY:
-        reason = f"is {wish.until} from now: expected up to {LONGEST_DELAY.days:,} days."
+    if isinstance(wish.until, timedelta) and not EARLIEST <= wish.until <= LATEST:
+        reason = f"is {wish.until} from now: expected {EARLIEST.days:,} to {LATEST.days:,} days."
         raise InvalidResult(job.id, "until", reason)
     state = None if wish.state is None else _encoded(job, "state", wish.state)
     return Ending(job, Kind.DEFER, until=wish.until, state=state)
