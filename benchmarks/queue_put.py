@@ -57,7 +57,7 @@ def _against_copy(bench: Workbench, conn: Connection, size: str, jobs: list[Job]
     )
     name = f"put, {len(jobs):,} jobs, {size}"
     against = "COPY into a bare table"
-    return Comparison(name, against, _UNIT, measured["put"], measured["bare"], AtLeast(0.4))
+    return Comparison(name, against, _UNIT, measured["put"], measured["bare"], AtLeast(0.5))
 
 
 def _put(conn: Connection, jobs: list[Job]) -> None:
