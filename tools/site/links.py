@@ -19,6 +19,7 @@ PAGES = {
     "contributing.md": ROOT / "CONTRIBUTING.md",
     "changelog.md": ROOT / "CHANGELOG.md",
     "benchmarks.md": ROOT / "benchmarks" / "README.md",
+    **{f"notes/{note.name}": note for note in sorted((ROOT / "benchmarks/notes").glob("*.md"))},
 }
 LINK = re.compile(r"\]\((?P<path>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
 LANGUAGES = {".py": "python", ".sql": "sql", ".yaml": "yaml", ".json": "json", ".toml": "toml"}
@@ -95,13 +96,17 @@ def _block(file: Path) -> str:
 
 
 def _decisions() -> str:
-    """Their titles, the newest last."""
-    titles = {
-        path.name: path.read_text().partition("\n")[0].removeprefix("# ")
+    """Their titles and their status."""
+    rows = [
+        f"- [{lines[0].removeprefix('# ')}]({path.name}): {_status(lines)}"
         for path in sorted((ROOT / "docs" / "decisions").glob("0*.md"))
-    }
-    rows = [f"- {name[:4]}: [{title}]({name})" for name, title in titles.items()]
+        for lines in [path.read_text().splitlines()]
+    ]
     return (
         "# Decisions\n\nWhat could have been decided otherwise, and why it was not.\n\n"
         + "\n".join(rows)
     )
+
+
+def _status(lines: list[str]) -> str:
+    return next(line for line in lines if line.startswith("Status: "))[8:].partition(".")[0]

@@ -142,8 +142,8 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 def _options(first: pa.Table) -> dict[str, Any]:
-    """For values as in the first row group (decision 0030 has the figures). Statistics are for what
-    readers select by; of the rest they would only take space."""
+    """For values as in the first row group (figures: benchmarks/notes/archive.md). Statistics
+    are for what readers select by; of the rest they would only take space."""
     keys = pc.count_distinct(first.column("key")).as_py()
     frequent = {name for name in _OFTEN_REPEATED if _repeats(first, name)}
     return {

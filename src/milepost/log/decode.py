@@ -72,7 +72,7 @@ class ResultRows:
     """Rows with the columns of `recorded_message`, decoded one by one while they are iterated over.
     A message that the caller does not keep is freed when the next one is decoded. So the garbage
     collector never runs for them, and they fit into the processor's cache, which saves half of the
-    time (docs/decisions/0029)."""
+    time (docs/decisions/0005)."""
 
     conn: BaseConnection[Any]
     result: PGresult

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 Array: TypeAlias = pa.ChunkedArray
 # For each row, the shuffle costs the executors about a microsecond, which their cores share.
 # Without it, each task stages a row of a key: 1.5 µs of the server, which merges in one session.
-# With few cores or few rows, each task adds up its own rows in Arrow, which costs less (0028).
+# With few cores or few rows, each task adds up its own rows in Arrow, which costs less
+# (docs/decisions/0011).
 LEAST_CORES = 8
 LEAST_MESSAGES = 250_000
 # Spark adds ten digits to those of a sum, enough for 10^10 rows. Decimals have 38 at most, and the

@@ -1,7 +1,7 @@
 """Schedules of the previous release, which are jobs that never complete.
 
 Its processes go on ticking them while they run. What is overdue for some seconds is ticked by none
-of them any more, and is taken over. Drop this module in the next release (docs/decisions/0022).
+of them any more, and is taken over. Drop this module in the next release.
 """
 
 from __future__ import annotations

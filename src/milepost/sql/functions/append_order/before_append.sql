@@ -23,7 +23,7 @@
 -- protection against a caller's search_path, at a third of the cost (20 of 35 µs an append).
 -- Functions are called in assignments, which plpgsql evaluates without a separate query, unlike
 -- PERFORM. Each expression and each function in it costs, because plpgsql prepares them for every
--- transaction; what is constant, the planner computes once (docs/decisions/0029).
+-- transaction; what is constant, the planner computes once (docs/decisions/0005).
 --
 -- Once per session: refuse to append if there are rows above the sequence, because new positions
 -- would fill gaps that readers have passed, and if the log was moved. At every append this check would
