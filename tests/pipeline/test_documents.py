@@ -14,11 +14,10 @@ from typer.testing import CliRunner
 
 from milepost.cli.app import app_for
 from tests import zygote
-from tests.documents.blocks import DOCUMENTS, ROOT, needs_spark, to_run
+from tests.documents.blocks import DOCUMENTS, needs_spark, to_run
 from tests.documents.reader import CommandFailed, Reader
 
-README = ROOT / "README.md"
-WITH_SPARK = [d for d in DOCUMENTS if d != README and needs_spark(d) and to_run(d)]
+WITH_SPARK = [d for d in DOCUMENTS if needs_spark(d) and to_run(d)]
 ON_SPARK = ("milepost run", "milepost pipelines")
 
 

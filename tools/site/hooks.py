@@ -15,7 +15,6 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from tools.site import command_reference, links, python_reference, sql_reference
-from tools.site.links import ROOT
 
 log = logging.getLogger("mkdocs.hooks.milepost")  # a warning of it fails a strict build
 
@@ -31,16 +30,6 @@ LOADED = re.compile(
     r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["']((?:https?:)?//[^"']+)"""
     r"""|<link\b[^>]*\bhref=["']((?:https?:)?//[^"']+)"""
 )
-GUIDES = "How-to guides"
-
-
-def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Guides that mkdocs.yml does not name come after those that it names."""
-    named = str(config.nav)
-    guides = next(group[GUIDES] for group in config.nav or [] if GUIDES in group)
-    new = (path.name for path in sorted((ROOT / "docs").glob("*.md")))
-    guides.extend(name for name in new if f"'{name}'" not in named)
-    return config
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
