@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from milepost.records import TakenJob
 
 # Between two samples of how many jobs have begun.
-SAMPLE_SECONDS = 0.01
+SAMPLE_SECONDS = 0.005
 # What is known to be slow may wait for this part of the time that jobs may wait: a round trip takes
 # less, and there is nothing else to win.
 SLOW_SHARE = 4
@@ -108,6 +108,7 @@ class Ahead:
     slow: Mapping[str, float]  # how long jobs take now, in the channels where that is long
     _samples: deque[tuple[float, int]] = field(default_factory=deque, init=False)
     _recent: int = field(default=0, init=False)
+    _latest: int = field(default=0, init=False)  # as many at the rate of the last sample
     _limit: tuple[int, float] = field(default=(0, 0.0), init=False)  # holds until that time
 
     def note(self, begun: int, now: float) -> None:
@@ -115,7 +116,10 @@ class Ahead:
         samples = self._samples
         while len(samples) > 1 and samples[1][0] <= now - self.held_seconds:
             samples.popleft()
-        if not samples or now - samples[-1][0] >= SAMPLE_SECONDS:
+        if not samples:
+            samples.append((now, begun))
+        elif (seconds := now - samples[-1][0]) >= SAMPLE_SECONDS:
+            self._latest = int((begun - samples[-1][1]) * self.held_seconds / seconds)
             samples.append((now, begun))
         since, before = samples[0]
         share = min(1.0, self.held_seconds / max(now - since, SAMPLE_SECONDS))
@@ -127,8 +131,9 @@ class Ahead:
         return self._recent
 
     def ahead(self, now: float) -> int:
-        """How many should wait. None where `batch` is 1."""
-        ahead = min(2 * (self.batch - 1), self._recent // 2)
+        """How many should wait. None where `batch` is 1. A rate that rises is believed immediately:
+        a short burst must not be handled in small takes."""
+        ahead = min(2 * (self.batch - 1), max(self._recent, self._latest) // 2)
         limit, until = self._limit
         return min(limit, ahead) if now < until else ahead
 

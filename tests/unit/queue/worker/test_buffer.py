@@ -70,6 +70,14 @@ def test_after_a_long_rest_the_last_begins_count_by_their_rate() -> None:
     assert begun((0.0, 0), (2.0, 100)).recent == 10
 
 
+def test_a_rate_that_rises_is_believed_immediately() -> None:
+    made = begun((0.0, 0), (1.0, 2), (1.01, 52))
+    assert made.recent < 20
+    assert made.ahead(1.01) > 400
+    made.note(52, 1.1)
+    assert made.ahead(1.1) < 50
+
+
 def jobs_of(channel: str, number: int) -> list[TakenJob]:
     return [job(n, channel) for n in range(number)]
 
