@@ -42,7 +42,6 @@ _LEAST = {
     "max_parked": 1,
     "checkpoint_every": 0,
     "checkpoint_seconds": 0,
-    "inbox_seconds": 0,
     "claim_seconds": MIN_CLAIM_SECONDS,
 }
 _POSITIVE = ("poll_seconds", "durability_timeout")
@@ -69,8 +68,6 @@ class Options(TypedDict, total=False):
     on_conflict: OnConflict
     on_failure: OnFailure
     retry: Retry
-    inbox: bool
-    inbox_seconds: float
     checkpoint_every: int
     checkpoint_seconds: float
     max_pending: int
@@ -100,8 +97,6 @@ class ProcessorOptions:
     on_conflict: OnConflict = "standby"
     on_failure: OnFailure = "stop"
     retry: Retry = field(default_factory=Retry)
-    inbox: bool = False
-    inbox_seconds: float = 86_400.0
     checkpoint_every: int = 100
     checkpoint_seconds: float = 5.0
     max_pending: int = 10_000
@@ -160,18 +155,11 @@ class ProcessorOptions:
                 "one transaction with the checkpoint. Use segments=N, or concurrency=1, or "
                 "handle='message' with delivery='at_least_once'."
             )
-        if self.inbox and is_exactly_once:
-            yield "an inbox is for delivery='at_least_once'; exactly once needs none."
         if self.on_failure == "park" and is_concurrent:
             yield (
                 "on_failure='park' sets messages aside in the order of their checkpoint, and "
                 "handlers that run concurrently have no such order. Use segments=N instead of "
                 "concurrency."
-            )
-        if has_segments and self.inbox:
-            yield (
-                "an inbox is kept by one instance, segments are shared by many. Use segments with "
-                "delivery='exactly_once', or an inbox without segments."
             )
         if has_segments and self.on_conflict == "stop":
             yield "instances share its segments and do not compete. Leave on_conflict at 'standby'."

@@ -25,7 +25,7 @@ from tests.integration.processors.running import Effects, Instance, running
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[3]
-KINDS = ["batch", "message", "inbox", "concurrent", "concurrent_inbox"]
+KINDS = ["batch", "message", "concurrent"]
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -54,8 +54,8 @@ class Calls:
         is_batch = self.kind == "batch"
         return Milepost(self.url).processor(
             "mail", delivery="at_least_once", handle="batch" if is_batch else "message",
-            concurrency=4 if self.kind.startswith("concurrent") else None,
-            inbox=self.kind.endswith("inbox"), batch_size=10, poll_seconds=0.05,
+            concurrency=4 if self.kind == "concurrent" else None,
+            batch_size=10, poll_seconds=0.05,
             checkpoint_every=7, checkpoint_seconds=0.2, on_conflict=self.on_conflict,
         )(many if is_batch else one)  # fmt: skip
 
