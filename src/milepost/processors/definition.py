@@ -27,7 +27,6 @@ Handle: TypeAlias = Literal["batch", "message"]
 # Empties what the processor fills; called with the transaction of the reset (a Connection, or what
 # `session=` makes of it) and the position after which messages will be delivered again.
 ResetHandler: TypeAlias = "Callable[[Any, Position], Any]"
-OnConflict: TypeAlias = Literal["standby", "stop"]
 OnFailure: TypeAlias = Literal["stop", "skip", "park"]
 Engine: TypeAlias = Literal["process", "spark"]
 
@@ -48,7 +47,6 @@ _POSITIVE = ("poll_seconds", "durability_timeout")
 _CHOICES = {
     "handle": ("batch", "message"),
     "delivery": ("exactly_once", "at_least_once"),
-    "on_conflict": ("standby", "stop"),
     "on_failure": ("stop", "skip", "park"),
     "engine": ("process", "spark"),
 }
@@ -65,7 +63,6 @@ class Options(TypedDict, total=False):
     handle: Handle
     delivery: Delivery
     concurrency: int | None
-    on_conflict: OnConflict
     on_failure: OnFailure
     retry: Retry
     checkpoint_every: int
@@ -94,7 +91,6 @@ class ProcessorOptions:
     handle: Handle = "batch"
     delivery: Delivery = "exactly_once"
     concurrency: int | None = None
-    on_conflict: OnConflict = "standby"
     on_failure: OnFailure = "stop"
     retry: Retry = field(default_factory=Retry)
     checkpoint_every: int = 100
@@ -161,8 +157,6 @@ class ProcessorOptions:
                 "handlers that run concurrently have no such order. Use segments=N instead of "
                 "concurrency."
             )
-        if has_segments and self.on_conflict == "stop":
-            yield "instances share its segments and do not compete. Leave on_conflict at 'standby'."
         if self.engine == "spark" and not (has_segments and is_exactly_once):
             yield (
                 "engine='spark' runs exactly-once handlers, one task for each segment. Set "

@@ -13,7 +13,6 @@ import psycopg
 from milepost import db
 from milepost.checkpoints import Answer, Checkpoint, PostgresCheckpointStore
 from milepost.errors import (
-    CompetingInstance,
     HandlerFailed,
     ParkingFull,
     SegmentsGivenBack,
@@ -93,13 +92,6 @@ class ProcessorSession(Session):
         """After a reset the next session begins immediately, from there."""
         if not conflict.is_competitor:
             return SessionOver("the checkpoint was moved")
-        if self.options.on_conflict == "stop":
-            # Unless it is this instance itself: a commit that outlived its connection.
-            current = self.checkpoint()
-            other = current.owner if current else None
-            if other != self.status.owner:
-                answer = conflict.answer.name.lower()
-                return CompetingInstance(self.options.name, self.status.owner, other, answer)
         return SessionOver("another instance works", self.standby.wait)
 
     def checkpoint(self) -> Checkpoint | None:

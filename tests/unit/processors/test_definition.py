@@ -67,7 +67,7 @@ def test_the_defaults_are_exactly_once_in_batches_from_the_beginning() -> None:
     assert (options.delivery, options.handle, options.start_from) == (
         "exactly_once", "batch", "beginning",
     )  # fmt: skip
-    assert (options.on_conflict, options.on_failure) == ("standby", "stop")
+    assert options.on_failure == "stop"
     assert (options.concurrency, options.version) == (None, 1)
     assert (options.topics, options.types, options.retry) == (None, None, Retry())
 
@@ -100,7 +100,7 @@ def test_concurrent_handlers_take_one_message_each() -> None:
     assert taken.concurrency == 2
 
 
-@pytest.mark.parametrize("option", ["handle", "delivery", "on_conflict", "on_failure"])
+@pytest.mark.parametrize("option", ["handle", "delivery", "on_failure"])
 def test_a_choice_that_is_none_is_refused_with_the_choices_there_are(option: str) -> None:
     with pytest.raises(ValueError, match=f"{option} is 'mistyped': expected one of"):
         options(**{option: "mistyped"})
