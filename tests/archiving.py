@@ -31,6 +31,8 @@ from milepost.checkpoints import PostgresCheckpointStore
 from milepost.db import Connection, one
 from milepost.log import horizon
 from milepost.log.history import ArchivedFile, Location, files_between
+from milepost.log.history.cold import ColdFile
+from milepost.log.history.rows import COLUMNS
 from milepost.records import Position
 
 OWNER = "archiver of a test"
@@ -223,3 +225,11 @@ def use_archive(conn: Connection, location: Location) -> None:
         "on conflict (is_only) do update set archive = excluded.archive",
         [location.address],
     )
+
+
+def rows_of(file: ArchivedFile) -> Iterator[tuple[object, ...]]:
+    """Every message as a tuple of `COLUMNS`, undecoded."""
+    opened = ColdFile.open(file)
+    for number in range(opened.metadata.num_row_groups):
+        table = opened.group(number).table
+        yield from zip(*(table.column(name).to_pylist() for name in COLUMNS), strict=True)
