@@ -4,6 +4,7 @@ who append at the same time."""
 from __future__ import annotations
 
 import shutil
+import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from benchmarks.rounds import alternate, per_second
 from benchmarks.spark_log import fill
 from milepost import adbc, append, db
 from milepost.archive.parquet_file import STORED
-from milepost.archive.range_archiver import ARCHIVER, RangeArchiver, tag_of
+from milepost.archive.range_archiver import ARCHIVER, RangeWriter, commit_file, tag_of
 from milepost.checkpoints import PostgresCheckpointStore
 from milepost.log import horizon
 from milepost.log.history import Location
@@ -82,14 +83,15 @@ def _archive(url: str, directory: Path, number: int, sizes: list[float]) -> floa
         PostgresCheckpointStore(conn).first(ARCHIVER, lambda: Position.BEGINNING, "bench")
         arrow = adbc.connect(db.conninfo(url))
         tag, location = tag_of(conn, "milepost"), Location(str(directory))
-        archiver = RangeArchiver(conn, arrow, "milepost", location, 0, "bench", tag)
+        writer = RangeWriter(arrow, "milepost", location, 0, tag, file_bytes=sys.maxsize)
         files = []
 
         def work() -> None:
             after = Position.BEGINNING
             while after < last:
                 end = min(last, Position(0, after.position + _FILE))
-                files.append(archiver.archive(after, end))
+                files.append(writer.write(after, end))
+                commit_file(conn, "milepost", files[-1], "bench")
                 after = end
 
         rate = per_second(number, work)

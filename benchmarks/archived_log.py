@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,13 +44,14 @@ def archive_by_spark(spark: SparkSession, url: str, directory: Path, per_file: i
 
 
 def archive_in_process(url: str, directory: Path, per_file: int) -> None:
-    from milepost.archive.range_archiver import RangeArchiver, tag_of
+    from milepost.archive.range_archiver import RangeWriter, commit_file, tag_of
 
     with db.connect(url) as conn, closing(adbc.connect(db.conninfo(url))) as arrow:
         place, epoch = Location.parse(str(directory)), _begin(conn)
-        archiver = RangeArchiver(conn, arrow, SCHEMA, place, epoch, "bench", tag_of(conn, SCHEMA))
+        tag = tag_of(conn, SCHEMA)
+        writer = RangeWriter(arrow, SCHEMA, place, epoch, tag, file_bytes=sys.maxsize)
         for range_ in _ranges(conn, url, per_file):
-            archiver.archive(range_.after, range_.last)
+            commit_file(conn, SCHEMA, writer.write(range_.after, range_.last), "bench")
 
 
 def remove_all(url: str) -> None:

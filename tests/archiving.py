@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -20,15 +21,18 @@ from milepost.archive.parquet_file import Facts
 from milepost.archive.publish import FileName
 from milepost.archive.range_archiver import (
     ARCHIVER,
-    RangeArchiver,
+    RangeWriter,
     add_to_manifest,
     archived_file,
+    commit_file,
     tag_of,
 )
 from milepost.checkpoints import PostgresCheckpointStore
 from milepost.db import Connection, one
 from milepost.log import horizon
 from milepost.log.history import ArchivedFile, Location, files_between
+from milepost.log.history.cold import ColdFile
+from milepost.log.history.rows import COLUMNS
 from milepost.records import Position
 
 OWNER = "archiver of a test"
@@ -46,11 +50,6 @@ select transaction_id, "position" from milepost.messages
 where (transaction_id, "position") <= (%s, %s)
 order by transaction_id desc, "position" desc limit 1
 """
-
-
-class _Held(RangeArchiver):
-    def commit(self, file: ArchivedFile) -> None:
-        pass
 
 
 @dataclass
@@ -76,7 +75,9 @@ class Archive:
 
     def archive(self, up_to: Position | None = None) -> ArchivedFile:
         """What is after the end of the archive, up to a position or the horizon, in one file."""
-        return self._archive(RangeArchiver, up_to)
+        file = self.publish(up_to)
+        self.commit(file)
+        return file
 
     def up_to(self, *ends: Position) -> list[ArchivedFile]:
         """One file for each stretch that follows what is archived."""
@@ -86,26 +87,23 @@ class Archive:
         """One file for each."""
         return self.up_to(*(positions[-1] for positions in ranges))
 
-    def publish(self, up_to: Position) -> ArchivedFile:
+    def publish(self, up_to: Position | None = None) -> ArchivedFile:
         """As an archiver that is held before it adds its file to the manifest."""
-        return self._archive(_Held, up_to)
-
-    def commit(self, file: ArchivedFile) -> None:
-        """It continues."""
-        self._archiver(RangeArchiver, file.epoch).commit(file)
-
-    def _archive(self, kind: type[RangeArchiver], up_to: Position | None) -> ArchivedFile:
         last = horizon(self.conn).position
         if up_to is not None:
             row = self.conn.execute(_LAST, [up_to.transaction_id, up_to.position]).fetchone()
             last = min(last, Position(*one(row)))
         store = PostgresCheckpointStore(self.conn)
         begun = store.first(ARCHIVER, lambda: self.end, OWNER)
-        return self._archiver(kind, begun.epoch).archive(begun.position, last)
-
-    def _archiver(self, kind: type[RangeArchiver], epoch: int) -> RangeArchiver:
         tag = tag_of(self.conn, "milepost")
-        return kind(self.conn, self._opened(), "milepost", self.location, epoch, OWNER, tag)
+        writer = RangeWriter(
+            self._opened(), "milepost", self.location, begun.epoch, tag, file_bytes=sys.maxsize
+        )
+        return writer.write(begun.position, last)
+
+    def commit(self, file: ArchivedFile) -> None:
+        """It continues."""
+        commit_file(self.conn, "milepost", file, OWNER)
 
     def _opened(self) -> adbc.Connection:
         if self._arrow is None:
@@ -227,3 +225,11 @@ def use_archive(conn: Connection, location: Location) -> None:
         "on conflict (is_only) do update set archive = excluded.archive",
         [location.address],
     )
+
+
+def rows_of(file: ArchivedFile) -> Iterator[tuple[object, ...]]:
+    """Every message as a tuple of `COLUMNS`, undecoded."""
+    opened = ColdFile.open(file)
+    for number in range(opened.metadata.num_row_groups):
+        table = opened.group(number).table
+        yield from zip(*(table.column(name).to_pylist() for name in COLUMNS), strict=True)

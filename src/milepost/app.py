@@ -116,7 +116,6 @@ class Milepost:
         self._engine = engine
         self._pool = engine if engine is not None and engines.lends(engine) else None
         self._is_checked = False
-        self._subscriptions = log.Subscriptions(self.schema, max_payload_bytes)
         self._processors: dict[str, Processor] = {}
         self._session = None if session is None else binding_of(session)
         self._queue = queue.Registry(self._runtime, self._session)
@@ -212,21 +211,15 @@ class Milepost:
         unless: log.Newer | None = None,
         once: bool = False,
     ) -> list[Position] | Awaitable[list[Position]]:
-        """`milepost.append` with this instance's schema and payload limit; its subscribers are
-        called in the same transaction."""
-        return self._subscriptions.append(conn, messages, log.Conditions(unless, once))
-
-    def subscribe(
-        self,
-        handler: H,
-        *,
-        topics: Sequence[str] | None = None,
-        types: Sequence[str] | None = None,
-    ) -> H:
-        """Have `handler(messages, conn)` called in every transaction in which `mp.append` of this
-        instance appends messages of these topics and types; it commits or rolls back with them.
-        No checkpoint, no retry: what it raises is raised by `mp.append`."""
-        return self._subscriptions.add(handler, topics, types)
+        """`milepost.append` with this instance's schema and payload limit."""
+        return log.append(
+            conn,
+            *messages,
+            unless=unless,
+            once=once,
+            schema=self.schema,
+            max_payload_bytes=self.max_payload_bytes,
+        )
 
     @contextmanager
     def reader(

@@ -493,14 +493,10 @@ def plain(conn: Connection, *, binary: bool = False) -> psycopg.Cursor[tuple[Any
     return cursor
 
 
-def plain_async(
-    conn: AsyncConnection, *, binary: bool = False
-) -> psycopg.AsyncCursor[tuple[Any, ...]]:
+def plain_async(conn: AsyncConnection) -> psycopg.AsyncCursor[tuple[Any, ...]]:
     if conn.cursor_factory is psycopg.AsyncCursor or not _is_other(conn.cursor_factory):
-        return conn.cursor(row_factory=tuple_row, binary=binary)
-    cursor = psycopg.AsyncCursor(conn, row_factory=tuple_row)
-    cursor.format = psycopg.pq.Format(binary)
-    return cursor
+        return conn.cursor(row_factory=tuple_row)
+    return psycopg.AsyncCursor(conn, row_factory=tuple_row)
 
 
 _OTHER_CURSORS = (

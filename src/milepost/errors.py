@@ -661,17 +661,6 @@ class ProcessorError(WithFacts):
     subject = "Processor {processor!r}: "
 
 
-class CompetingInstance(ProcessorError):
-    """Another instance under the same name is ahead (`on_conflict="stop"`)."""
-
-    owner: str
-    other: str | None
-    answer: str
-    template = """{owner} found that {other:another instance} had moved its checkpoint (answer:
-        {answer}) and stops; its effects were rolled back. Run one instance, or leave on_conflict at
-        'standby'."""
-
-
 class HandlerFailed(ProcessorError):
     """A handler failed on one message, through all its retries (`on_failure="stop"`)."""
 

@@ -64,7 +64,6 @@ class Parameters:
 
     names: tuple[str, ...]  # in order
     required: frozenset[str]
-    takes_any: bool  # *args
 
     def second(self, besides: Iterable[str]) -> str | None:
         """The parameter that is passed by position: the first that is not passed by name."""
@@ -72,14 +71,13 @@ class Parameters:
 
 
 def parameters_of(handler: Handler) -> Parameters:
-    """If Python does not know them (a function written in C): none by name, any by position."""
+    """None if Python does not know them (a function written in C)."""
     if (signature := signature_of(handler)) is None:
-        return Parameters((), frozenset(), takes_any=True)
+        return Parameters((), frozenset())
     found = list(signature.parameters.values())
     rest = [p for p in found[1:] if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     required = frozenset(p.name for p in rest if p.default is p.empty)
-    takes_any = any(p.kind is p.VAR_POSITIONAL for p in found)
-    return Parameters(tuple(p.name for p in rest), required, takes_any)
+    return Parameters(tuple(p.name for p in rest), required)
 
 
 def refuse_class(handler: Handler) -> None:

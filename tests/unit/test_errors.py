@@ -11,7 +11,6 @@ import pytest
 from milepost import errors
 from milepost.errors import (
     CannotDecode,
-    CompetingInstance,
     HandlerFailed,
     NotMigrated,
     PipelineError,
@@ -44,8 +43,6 @@ def test_the_facts_are_attributes_and_part_of_the_text() -> None:
 
 
 def test_what_is_empty_has_words_of_its_own() -> None:
-    assert "found that billing-2 had" in str(CompetingInstance("p", "a", "billing-2", "FURTHER"))
-    assert "found that another instance had" in str(CompetingInstance("p", "a", None, "FURTHER"))
     assert str(UnknownSegment("p", 5, [0, 1])).endswith("There are: 0, 1.")
     assert str(UnknownSegment("p", 5, [])).endswith("There are: none: it is not segmented.")
 

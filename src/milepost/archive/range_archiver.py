@@ -7,7 +7,6 @@ commits, the file is an orphan: nothing refers to it, and the next attempt write
 
 from __future__ import annotations
 
-import sys
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
@@ -110,38 +109,6 @@ class Passing:
                     *(batch.column(name)[row].as_py() for name in ("transaction_id", "position"))
                 )
             yield batch
-
-
-@dataclass(frozen=True, slots=True)
-class RangeArchiver:
-    """Archives ranges of one log to one place, under one epoch."""
-
-    conn: Connection
-    arrow: adbc.Connection
-    schema: str
-    location: Location
-    epoch: int
-    owner: str
-    database: str = field(default="")  # its tag in the names of files
-
-    def archive(self, after: Position, last: Position) -> ArchivedFile:
-        """The messages after one position, up to and including another; none may be above the
-        horizon."""
-        writer = RangeWriter(
-            self.arrow,
-            self.schema,
-            self.location,
-            self.epoch,
-            self.database,
-            sys.maxsize,
-        )
-        file = writer.write(after, last)
-        self.commit(file)
-        return file
-
-    def commit(self, file: ArchivedFile) -> None:
-        """The file must be durable."""
-        commit_file(self.conn, self.schema, file, self.owner)
 
 
 def commit_file(conn: Connection, schema: str, file: ArchivedFile, owner: str) -> None:

@@ -4,7 +4,7 @@ Session of SQLAlchemy, a connection of asyncpg. Nothing is imported that the cal
 from milepost.drivers.callers import AnyAsyncConnection, AnyConnection, AnyEngine
 from milepost.drivers.driver import AsyncDriver, Copy, Driver, PendingDriver
 from milepost.drivers.kinds import driver_of
-from milepost.drivers.psycopg import Psycopg, savepoint, savepoint_async
+from milepost.drivers.psycopg import Psycopg, savepoint
 
 __all__ = [
     "AnyAsyncConnection",
@@ -17,5 +17,4 @@ __all__ = [
     "Psycopg",
     "driver_of",
     "savepoint",
-    "savepoint_async",
 ]

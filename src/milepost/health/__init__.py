@@ -1,7 +1,7 @@
 """Whether everything is healthy: the checks of `milepost doctor`, and their limits."""
 
 from milepost.health.archive import ArchiveStatus, describe_archive, look_at_archive
-from milepost.health.check import Check, Limits, State
+from milepost.health.check import Check, Limits
 from milepost.health.describe import log_checks
 from milepost.health.examine import Report, examine
 
@@ -10,7 +10,6 @@ __all__ = [
     "Check",
     "Limits",
     "Report",
-    "State",
     "describe_archive",
     "examine",
     "log_checks",

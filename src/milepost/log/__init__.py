@@ -1,7 +1,7 @@
 """The log: append messages in your own transaction, read them in one total order."""
 
 from milepost.log.append import append
-from milepost.log.conditions import UNCONDITIONAL, Conditions, Newer
+from milepost.log.conditions import Newer
 from milepost.log.decode import (
     careful_message,
     decode_json,
@@ -25,14 +25,11 @@ from milepost.log.read import (
     start_position,
 )
 from milepost.log.selection import EVERYTHING, Selection
-from milepost.log.subscriptions import Subscriptions
 
 __all__ = [
     "DEFAULT_MAX_PAYLOAD_BYTES",
     "EVERYTHING",
-    "UNCONDITIONAL",
     "Batch",
-    "Conditions",
     "History",
     "Horizon",
     "Newer",
@@ -40,7 +37,6 @@ __all__ = [
     "Reader",
     "Selection",
     "Start",
-    "Subscriptions",
     "append",
     "careful_message",
     "decode_json",

@@ -7,7 +7,7 @@ cases the messages exist if and only if the caller's transaction commits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from milepost import sql
@@ -36,14 +36,12 @@ _COPY_TYPES = ("uuid", "text", "text", "text", "text", "text")
 
 
 @dataclass(frozen=True, slots=True)
-class Appending:
-    """How the messages of one call are appended. `known` collects the positions of those that were
-    in the log before."""
+class _Appending:
+    """How the messages of one call are appended."""
 
-    schema: str = sql.DEFAULT_SCHEMA
-    max_payload_bytes: int = DEFAULT_MAX_PAYLOAD_BYTES
-    conditions: Conditions = UNCONDITIONAL
-    known: set[Position] = field(default_factory=set)
+    schema: str
+    max_payload_bytes: int
+    conditions: Conditions
 
 
 @overload
@@ -84,24 +82,7 @@ def append(
     is that of the one in the log.
     """
     conditions = Conditions(unless, once) if once or unless is not None else UNCONDITIONAL
-    return append_as(conn, messages, Appending(schema, max_payload_bytes, conditions))
-
-
-@overload
-def append_as(
-    conn: AnyConnection, messages: Sequence[Message], how: Appending
-) -> list[Position]: ...
-@overload
-def append_as(
-    conn: AnyAsyncConnection, messages: Sequence[Message], how: Appending
-) -> Awaitable[list[Position]]: ...
-@overload
-def append_as(
-    conn: AnyConnection | AnyAsyncConnection, messages: Sequence[Message], how: Appending
-) -> list[Position] | Awaitable[list[Position]]: ...
-def append_as(
-    conn: AnyConnection | AnyAsyncConnection, messages: Sequence[Message], how: Appending
-) -> list[Position] | Awaitable[list[Position]]:
+    how = _Appending(schema, max_payload_bytes, conditions)
     if otel is None or not messages:
         return _append(conn, messages, how, None)
     trace = otel.current()
@@ -111,7 +92,7 @@ def append_as(
 def _append(
     conn: AnyConnection | AnyAsyncConnection,
     messages: Sequence[Message],
-    how: Appending,
+    how: _Appending,
     trace: Mapping[str, str] | None,
 ) -> list[Position] | Awaitable[list[Position]]:
     def plan(can_copy: bool) -> tuple[Steps[list[Position]], bool]:
@@ -125,13 +106,13 @@ def _append(
     return run_steps(conn, plan, how.schema, "append")
 
 
-def _checked(how: Appending, steps: Steps[list[Position]]) -> Steps[list[Position]]:
+def _checked(how: _Appending, steps: Steps[list[Position]]) -> Steps[list[Position]]:
     if how.conditions.unless is not None:
         yield sql.query("refuse_newer", how.schema), how.conditions.unless.parameters()
     return (yield from steps)
 
 
-def _insert(rows: list[Row], how: Appending) -> Steps[list[Position]]:
+def _insert(rows: list[Row], how: _Appending) -> Steps[list[Position]]:
     if not rows:
         return []
     if len(rows) == 1:
@@ -142,7 +123,7 @@ def _insert(rows: list[Row], how: Appending) -> Steps[list[Position]]:
 
 
 def _insert_many(
-    messages: Sequence[Message], how: Appending, trace: Mapping[str, str] | None
+    messages: Sequence[Message], how: _Appending, trace: Mapping[str, str] | None
 ) -> Steps[list[Position]]:
     """If one is refused, a savepoint undoes the earlier ones."""
     positions: list[Position] = []
@@ -153,15 +134,13 @@ def _insert_many(
     return positions
 
 
-def _insert_conditionally(rows: list[Row], how: Appending) -> Steps[list[Position]]:
+def _insert_conditionally(rows: list[Row], how: _Appending) -> Steps[list[Position]]:
     """One statement, so that it is one transaction also on an autocommit connection."""
     if not rows:
         return []
     parameters = _columns(rows) | how.conditions.parameters()
     found = yield sql.query("append_conditionally", how.schema), parameters
-    positions = _positions([row[:2] for row in found])
-    how.known.update(Position(*place) for *place, is_new in found if not is_new)
-    return positions
+    return _positions(found)
 
 
 def _columns(rows: list[Row]) -> dict[str, Any]:
@@ -170,7 +149,7 @@ def _columns(rows: list[Row]) -> dict[str, Any]:
 
 
 def _copy(
-    messages: Sequence[Message], how: Appending, trace: Mapping[str, str] | None
+    messages: Sequence[Message], how: _Appending, trace: Mapping[str, str] | None
 ) -> Steps[list[Position]]:
     """They are encoded while the server writes earlier ones, which saves a third of the time. If
     one is refused, a savepoint undoes the earlier ones."""

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, cast
-from uuid import UUID
 
 import orjson
 import psycopg
@@ -21,24 +20,24 @@ from psycopg.adapt import AdaptersMap, Loader, Transformer
 from psycopg.pq import Format
 from psycopg.types.datetime import TimestamptzBinaryLoader
 
-from milepost.db import plain, plain_async
+from milepost.db import plain
 from milepost.errors import UnreadableMessage
 from milepost.records import Position, RawMessage, RecordedMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from psycopg import BaseConnection
     from psycopg.abc import Buffer
     from psycopg.pq.abc import PGresult
     from psycopg.rows import RowFactory
 
-    from milepost.db import AsyncConnection, Connection, Statement
+    from milepost.db import Connection, Statement
 
 T = TypeVar("T")
 # For JSON, its nesting, and a time.
 UNDECODABLE = (ValueError, RecursionError, psycopg.DataError)
-_ID, _TRANSACTION_ID, _POSITION = 5, 6, 7  # the columns of `recorded_message`
+_TRANSACTION_ID, _POSITION = 6, 7  # the columns of `recorded_message`
 _UNKNOWN_TIME = datetime.min.replace(tzinfo=UTC)
 _YEARS_400 = timedelta(days=146_097) // timedelta(microseconds=1)
 _INFINITIES = {2**63 - 1: "infinity", -(2**63): "-infinity"}
@@ -51,20 +50,6 @@ def fetch_rows(conn: Connection, statement: Statement) -> ResultRows:
         with suppress(IndexError):  # there are no rows
             cursor.scroll(0)  # in a pipeline, this waits for the result
         return ResultRows(conn, cast("PGresult", cursor.pgresult))
-
-
-def fetch_messages(conn: Connection, statement: Statement) -> list[RecordedMessage]:
-    return list(fetch_rows(conn, statement))
-
-
-async def fetch_messages_async(
-    conn: AsyncConnection, statement: Statement
-) -> list[RecordedMessage]:
-    async with plain_async(conn, binary=True) as cursor:
-        await cursor.execute(*statement)
-        with suppress(IndexError):
-            await cursor.scroll(0)
-        return list(ResultRows(conn, cast("PGresult", cursor.pgresult)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +178,6 @@ def careful_message(*row: Any) -> RecordedMessage:
         return replace(raw, reason=f"its JSON: {error}")
 
 
-def from_text(rows: Iterable[Sequence[Any]]) -> list[RecordedMessage]:
-    """Of a driver other than psycopg 3: with JSON and the id as text."""
-    return [careful_message(*row[:_ID], UUID(row[_ID]), *row[_ID + 1 :]) for row in rows]
-
-
 def raw_message(*row: Any) -> RawMessage:
     """A row of an `undecoded` cursor, unchanged."""
     kind, data, key, topic, metadata, id_, transaction_id, position, recorded_at = row
@@ -218,7 +198,7 @@ def raw_message(*row: Any) -> RawMessage:
 
 
 def refuse_unreadable(messages: Sequence[RecordedMessage]) -> None:
-    """Subscribers get only decoded messages."""
+    """Handlers get only decoded messages."""
     if RawMessage in map(type, messages):
         raise next(unreadable(message) for message in messages if isinstance(message, RawMessage))
 

@@ -52,8 +52,8 @@ def encode(message: Message, max_payload_bytes: int, trace: Mapping[str, str] | 
     if not isinstance(message.id, UUID):
         raise InvalidMessage("id", f"must be a uuid.UUID, not {type(message.id).__name__}.")
     data = _json("data", message.data)
-    # Not whatever is false: [] is not a mapping.
-    is_empty = message.metadata is None or message.metadata == {}
+    # Not whatever is false: [] is not a mapping. Not `== {}`: another Mapping would be read twice.
+    is_empty = message.metadata is None or (type(message.metadata) is dict and not message.metadata)
     metadata = "{}" if is_empty else _metadata(message.metadata)
     if len(data) + len(metadata) > max_payload_bytes // 4:
         _check_size(message, data, metadata, max_payload_bytes)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
@@ -23,10 +23,10 @@ from milepost.records import Position, RawMessage, RecordedMessage
 from milepost.steps import drive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
 
-    from milepost.db import Connection, Statement
+    from milepost.db import Connection
 
 Start: TypeAlias = "Position | datetime | Literal['beginning', 'end']"
 
@@ -148,9 +148,10 @@ class Reader:
 
     def raw(self, position: Position) -> RawMessage:
         """The message at a position, as it is stored in the log; it must exist."""
-        statement = appended([position], self.schema)
+        query = sql.query("recorded_message", self.schema)
+        place = {"transaction_id": position.transaction_id, "position": position.position}
         with translated(self.schema), undecoded(self.conn, tuple_row) as cursor:
-            if (row := cursor.execute(*statement).fetchone()) is not None:
+            if (row := cursor.execute(query, place).fetchone()) is not None:
                 return raw_message(*row)
             ask = plain(self.conn).execute
             found = drive(raw_at(self.schema, position), lambda step: ask(*step).fetchall())
@@ -296,23 +297,6 @@ def _read_cold(conn: Connection, history: History, wanted: _Wanted) -> _Fetched:
         conn, wanted.after, horizon.position, wanted.selection, wanted.count
     )
     return _Fetched(messages, reached, reached < horizon.position, horizon.is_held)
-
-
-def appended(positions: Sequence[Position], schema: str) -> Statement:
-    """The statement for the messages at positions of one transaction."""
-    return sql.query("appended_messages", schema), _places(positions)
-
-
-def appended_text(positions: Sequence[Position], schema: str) -> Statement:
-    """The same for `decode.from_text`."""
-    return sql.query("appended_text", schema), _places(positions)
-
-
-def _places(positions: Sequence[Position]) -> dict[str, Any]:
-    return {
-        "transaction_id": positions[0].transaction_id if positions else 0,
-        "positions": [position.position for position in positions],
-    }
 
 
 def _up_to_raw(batch: Batch) -> Batch:

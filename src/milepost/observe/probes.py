@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import psycopg
 
 from milepost import db
-from milepost.errors import CompetingInstance, CompetingPipeline, MilepostError, NotPermitted
+from milepost.errors import CompetingPipeline, MilepostError, NotPermitted
 from milepost.pipeline.admin import list_pipelines
 from milepost.processors import Follower
 from milepost.processors.admin import list_processors
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 DATABASE = "database"
 OWN_CONNECTIONS = 1
 END_SECONDS = 2.0  # a look that hangs does not keep the process from ending
-STANDBYS = (CompetingInstance, CompetingPipeline)  # another instance has the turn
 # Kind, name and version. Of a pipeline the active version is meant, and it is None.
 Key: TypeAlias = "tuple[str, str, int | None]"
 
@@ -104,7 +103,7 @@ def not_ready(
 def _why_not(
     member: MemberState, standings: Mapping[Key, Standing], limits: ProbeLimits
 ) -> str | None:
-    if isinstance(member.failure, STANDBYS):
+    if isinstance(member.failure, CompetingPipeline):  # another instance has the turn
         return None
     if member.failure is not None:
         return f"it has failed with {type(member.failure).__name__}, and is restarted"

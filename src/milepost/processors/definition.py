@@ -27,7 +27,6 @@ Handle: TypeAlias = Literal["batch", "message"]
 # Empties what the processor fills; called with the transaction of the reset (a Connection, or what
 # `session=` makes of it) and the position after which messages will be delivered again.
 ResetHandler: TypeAlias = "Callable[[Any, Position], Any]"
-OnConflict: TypeAlias = Literal["standby", "stop"]
 OnFailure: TypeAlias = Literal["stop", "skip", "park"]
 Engine: TypeAlias = Literal["process", "spark"]
 
@@ -42,14 +41,12 @@ _LEAST = {
     "max_parked": 1,
     "checkpoint_every": 0,
     "checkpoint_seconds": 0,
-    "inbox_seconds": 0,
     "claim_seconds": MIN_CLAIM_SECONDS,
 }
 _POSITIVE = ("poll_seconds", "durability_timeout")
 _CHOICES = {
     "handle": ("batch", "message"),
     "delivery": ("exactly_once", "at_least_once"),
-    "on_conflict": ("standby", "stop"),
     "on_failure": ("stop", "skip", "park"),
     "engine": ("process", "spark"),
 }
@@ -66,11 +63,8 @@ class Options(TypedDict, total=False):
     handle: Handle
     delivery: Delivery
     concurrency: int | None
-    on_conflict: OnConflict
     on_failure: OnFailure
     retry: Retry
-    inbox: bool
-    inbox_seconds: float
     checkpoint_every: int
     checkpoint_seconds: float
     max_pending: int
@@ -97,11 +91,8 @@ class ProcessorOptions:
     handle: Handle = "batch"
     delivery: Delivery = "exactly_once"
     concurrency: int | None = None
-    on_conflict: OnConflict = "standby"
     on_failure: OnFailure = "stop"
     retry: Retry = field(default_factory=Retry)
-    inbox: bool = False
-    inbox_seconds: float = 86_400.0
     checkpoint_every: int = 100
     checkpoint_seconds: float = 5.0
     max_pending: int = 10_000
@@ -160,21 +151,12 @@ class ProcessorOptions:
                 "one transaction with the checkpoint. Use segments=N, or concurrency=1, or "
                 "handle='message' with delivery='at_least_once'."
             )
-        if self.inbox and is_exactly_once:
-            yield "an inbox is for delivery='at_least_once'; exactly once needs none."
         if self.on_failure == "park" and is_concurrent:
             yield (
                 "on_failure='park' sets messages aside in the order of their checkpoint, and "
                 "handlers that run concurrently have no such order. Use segments=N instead of "
                 "concurrency."
             )
-        if has_segments and self.inbox:
-            yield (
-                "an inbox is kept by one instance, segments are shared by many. Use segments with "
-                "delivery='exactly_once', or an inbox without segments."
-            )
-        if has_segments and self.on_conflict == "stop":
-            yield "instances share its segments and do not compete. Leave on_conflict at 'standby'."
         if self.engine == "spark" and not (has_segments and is_exactly_once):
             yield (
                 "engine='spark' runs exactly-once handlers, one task for each segment. Set "

@@ -13,7 +13,6 @@ import psycopg
 from milepost import db
 from milepost.checkpoints import Answer, Checkpoint, PostgresCheckpointStore
 from milepost.errors import (
-    CompetingInstance,
     HandlerFailed,
     ParkingFull,
     SegmentsGivenBack,
@@ -21,7 +20,6 @@ from milepost.errors import (
 )
 from milepost.log import Batch, History, horizon, read_batch, start_position
 from milepost.processors.deliver.concurrent import ConcurrentDelivery
-from milepost.processors.deliver.inbox import Inbox
 from milepost.processors.deliver.sequential import Delivery, SequentialDelivery
 from milepost.processors.deliver.transaction import Conflict, Effects
 from milepost.processors.oversight import Overseen, Oversight
@@ -94,13 +92,6 @@ class ProcessorSession(Session):
         """After a reset the next session begins immediately, from there."""
         if not conflict.is_competitor:
             return SessionOver("the checkpoint was moved")
-        if self.options.on_conflict == "stop":
-            # Unless it is this instance itself: a commit that outlived its connection.
-            current = self.checkpoint()
-            other = current.owner if current else None
-            if other != self.status.owner:
-                answer = conflict.answer.name.lower()
-                return CompetingInstance(self.options.name, self.status.owner, other, answer)
         return SessionOver("another instance works", self.standby.wait)
 
     def checkpoint(self) -> Checkpoint | None:
@@ -240,7 +231,6 @@ class PlainSession(ProcessorSession):
     _leases: ThreadLeases = field(init=False)
     _effects: Effects = field(init=False)
     _delivery: Delivery = field(init=False)
-    _inbox: Inbox | None = field(default=None, init=False)
     _replay: Replay = field(default=NO_REPLAY, init=False)
     _has_more_retries: bool = field(default=False, init=False)
     _has_turn: bool = field(default=False, init=False)
@@ -283,9 +273,7 @@ class PlainSession(ProcessorSession):
             self.definition, self.runtime.connections, self.schema, self.loop, Event(), self.lease
         )
         self._stack.callback(self._leases.close)
-        if options.inbox:
-            self._inbox = Inbox(options.key, self.lease, self.schema, options.inbox_seconds)
-        self._effects = self._leases.effects(inbox=self._inbox)
+        self._effects = self._leases.effects()
         # Before the checkpoint is loaded: the instance that had the turn until now has moved it.
         self._has_turn = self._take_turn()
         with self.lease as conn:
@@ -356,5 +344,3 @@ class PlainSession(ProcessorSession):
         else:
             with self.lease as conn:
                 self.status.batch(conn, len(batch.messages), batch.reached)
-        if self._inbox is not None and not batch.is_full and self.status.is_pruning_due():
-            self._inbox.prune(self._delivery.checkpoint)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, ClassVar
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from milepost.processors.definition import Definition, ProcessorOptions
     from milepost.records import Position
 
-PRUNE_SECONDS = 60.0
-
 
 @dataclass(slots=True, kw_only=True)
 class ProcessorStatus(Status):
@@ -31,7 +28,6 @@ class ProcessorStatus(Status):
     losses: Losses = field(default_factory=Losses)  # not reported; kept from session to session
     _handled: int = field(default=0, init=False)  # since the last report
     _lock: Lock = field(default_factory=Lock, init=False)
-    _pruned_at: float = field(default=-math.inf, init=False)
 
     @property
     def name(self) -> str:
@@ -75,12 +71,6 @@ class ProcessorStatus(Status):
     def claim(self) -> None:
         """The handler was called, so the guard held: the row is this instance's."""
         self.is_active = True
-
-    def is_pruning_due(self) -> bool:
-        is_due = self.clock() - self._pruned_at >= PRUNE_SECONDS
-        if is_due:
-            self._pruned_at = self.clock()
-        return is_due
 
     def write(self, conn: Connection, error: str | None = None) -> None:
         handled, rate = self.take_handled()

@@ -8,7 +8,7 @@ from milepost.queue.channels import (
     set_channel,
     unset_channel,
 )
-from milepost.queue.definition import Definition, Options, WorkerOptions
+from milepost.queue.definition import Options, WorkerOptions
 from milepost.queue.handlers.answers import Failure
 from milepost.queue.handlers.around import covers
 from milepost.queue.handlers.call import SUPPLIED
@@ -28,7 +28,6 @@ __all__ = [
     "Cancel",
     "Cron",
     "Defer",
-    "Definition",
     "Failure",
     "Handle",
     "Options",

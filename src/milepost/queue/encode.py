@@ -91,11 +91,6 @@ def encode_plain(job: Job) -> tuple[str, bytes]:
     return job.channel, encode_value("content", job.content)
 
 
-def is_conditional(job: Job) -> bool:
-    """Whether it may depend on other jobs where it is put, and when it runs."""
-    return bool(job.unique_key is not None or job.after or job.replace or job.unique_for)
-
-
 def check_channel(name: object) -> None:
     check_text("channel", name, LONGEST_CHANNEL, InvalidJob)
     refuse_reserved(name)

@@ -24,7 +24,6 @@ from milepost.runtime.lost_server import (
     is_transient,
     naming_loss,
 )
-from milepost.runtime.pulse import Pulses
 from milepost.runtime.runtime import Runtime, Timing
 from milepost.runtime.session import Session, SessionOver, Stopping, Until, refuse_unknown_end
 from milepost.runtime.status import Repeats, State, Status
@@ -48,7 +47,6 @@ __all__ = [
     "Member",
     "OnNotice",
     "Patience",
-    "Pulses",
     "Repeats",
     "Runtime",
     "ServerLost",

@@ -19,9 +19,9 @@ from milepost.archive import Policy, set_policy
 from milepost.checkpoints import PostgresCheckpointStore
 from milepost.db import Connection, one
 from milepost.log.history import files_between
-from milepost.log.history.cold import rows_of
 from milepost.processors.replay.reset import reset
 from milepost.records import Position
+from tests.archiving import rows_of
 from tests.chaos.archive import instance
 from tests.chaos.archive.instances import Instances
 from tests.chaos.log.reader import Goal

@@ -19,11 +19,10 @@ from milepost.archive.range_archiver import ArchiverFenced, tag_of
 from milepost.archive.upkeep import compact, erase, verify
 from milepost.db import Connection
 from milepost.errors import NotOwner
-from milepost.log.history.cold import rows_of
 from milepost.processors.definition import OnFailure
 from milepost.processors.set_aside.dead_letters import list_dead_letters
 from milepost.records import RecordedMessage
-from tests.archiving import Archive, append_ranges, remove
+from tests.archiving import Archive, append_ranges, remove, rows_of
 from tests.roles import roles_in
 
 history = import_module("milepost.log.history.history")

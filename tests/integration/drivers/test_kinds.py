@@ -7,7 +7,6 @@ import json
 import subprocess
 import sys
 import uuid
-from typing import Any
 
 import asyncpg
 import psycopg
@@ -43,69 +42,6 @@ class Base(DeclarativeBase): ...
 class Order(Base):
     __tablename__ = "orders"
     id: Mapped[int] = mapped_column(primary_key=True)
-
-
-def handled(mp: Milepost, kind: Kind) -> list[Any]:
-    """What a subscriber of the same colour is called with."""
-    seen: list[Any] = []
-    if "Async" in type(kind).__name__:
-
-        @mp.subscribe
-        async def handle_async(messages: list[Any], conn: Any) -> None:
-            seen.append((messages, conn))
-            await put(conn, *(Job("seen", m.data) for m in messages))
-
-    else:
-
-        @mp.subscribe
-        def handle(messages: list[Any], conn: Any) -> None:
-            seen.append((messages, conn))
-            put(conn, *(Job("seen", m.data) for m in messages))
-
-    return seen
-
-
-def test_subscribers_get_the_messages_and_what_the_caller_has_passed(
-    kind: Kind, mp: Milepost, conn: Connection
-) -> None:
-    seen = handled(mp, kind)
-    messages = [Message("Placed", {"n": n, "x": 1.5}, key=f"k{n}") for n in range(3)]
-    kind.run(mp.append(kind.given, *messages))
-    kind.commit()
-    ((got, given),) = seen
-    assert given is kind.given
-    assert got == list(mp.read())
-    assert conn.execute("select count(*) from milepost.jobs").fetchone() == (3,)
-
-
-def test_a_subscriber_that_raises_undoes_the_append(
-    kind: Kind, mp: Milepost, conn: Connection
-) -> None:
-    seen = handled(mp, kind)
-    kind.run(append(kind.given, Message("Before", 1)))
-    with pytest.raises(Exception, match=r"reserved"):
-        kind.run(mp.append(kind.given, *refused(mp, kind)))
-    kind.commit()
-    assert len(seen) == 1
-    assert [m.type for m in mp.read()] == ["Before"]
-    assert conn.execute("select count(*) from milepost.jobs").fetchone() == (0,)
-
-
-def refused(mp: Milepost, kind: Kind) -> list[Message]:
-    """With a second subscriber, which fails after the first one."""
-    if "Async" in type(kind).__name__:
-
-        @mp.subscribe
-        async def fail_async(messages: list[Any], conn: Any) -> None:
-            await put(conn, Job("milepost.mine"))
-
-    else:
-
-        @mp.subscribe
-        def fail(messages: list[Any], conn: Any) -> None:
-            put(conn, Job("milepost.mine"))
-
-    return [Message("Placed", 1)]
 
 
 def test_the_trace_and_the_instruments_are_the_same(

@@ -20,7 +20,6 @@ from milepost import (
     Milepost,
     Newer,
     Position,
-    RecordedMessage,
     append,
     db,
 )
@@ -197,20 +196,6 @@ def test_a_conditional_append_may_be_repeated(mp: Milepost, conn: Connection) ->
     with pytest.raises(AppendConflict) as caught:
         append(conn, Message("T", 2, key="k"), unless=unless, once=True)
     assert caught.value.positions == both
-
-
-def test_subscribers_are_called_for_new_messages_alone(mp: Milepost, conn: Connection) -> None:
-    seen: list[int] = []
-
-    @mp.subscribe
-    def note(messages: list[RecordedMessage]) -> None:
-        seen.extend(message.data for message in messages)
-
-    messages = [Message("T", n) for n in range(3)]
-    mp.append(conn, messages[1], once=True)
-    mp.append(conn, *messages, once=True)
-    mp.append(conn, *messages, once=True)
-    assert seen == [1, 0, 2]
 
 
 def test_without_the_index_the_command_is_named(url: str, mp: Milepost, conn: Connection) -> None:

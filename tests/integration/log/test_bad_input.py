@@ -332,15 +332,6 @@ def test_what_is_not_a_message_is_a_type_error_that_names_both(
 
 
 @append_order
-def test_what_is_not_a_message_is_a_type_error_where_there_are_subscribers(
-    conn: Connection, mp: Milepost
-) -> None:
-    mp.subscribe(print, topics=["none of these"])
-    with pytest.raises(TypeError, match=r"takes messages \(milepost.Message\), not dict"):
-        mp.append(conn, {"type": "T"})  # type: ignore[call-overload]  # what is tested
-
-
-@append_order
 def test_a_bad_message_is_named_before_a_bad_connection(url: str) -> None:
     conn = psycopg.connect(url)
     conn.close()

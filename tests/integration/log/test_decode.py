@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 from collections.abc import Iterator
 from uuid import UUID
@@ -11,8 +10,8 @@ import pytest
 from psycopg.adapt import Loader
 from psycopg.pq import Format
 
-from milepost import Message, Milepost, Position, append, db
-from milepost.db import AsyncConnection, Connection
+from milepost import Message, Milepost, Position, append
+from milepost.db import Connection
 from milepost.errors import UnreadableMessage
 from milepost.log import Reader
 from milepost.records import RawMessage, RecordedMessage
@@ -100,30 +99,11 @@ def test_a_users_own_loaders_do_not_change_messages(conn: Connection, session: O
     assert isinstance(message.id, UUID)
 
 
-def test_subscribers_are_given_their_messages_in_a_pipeline(mp: Milepost, conn: Connection) -> None:
-    given: list[RecordedMessage] = []
-    mp.subscribe(lambda messages, _: given.extend(messages))
+def test_messages_are_appended_in_a_pipeline(mp: Milepost, conn: Connection) -> None:
     with conn.pipeline():
         mp.append(conn, Message("T", {"n": 1}))
         mp.append(conn)
-    assert [message.data for message in given] == [{"n": 1}]
-
-
-def test_the_same_on_an_async_connection(mp: Milepost, url: str) -> None:
-    given: list[RecordedMessage] = []
-
-    async def keep(messages: list[RecordedMessage], _: AsyncConnection) -> None:
-        given.extend(messages)
-
-    async def attempt() -> None:
-        conn = await db.connect_async(url)
-        async with conn.pipeline():
-            await mp.append(conn, Message("T", {"n": 1}))
-        await conn.close()
-
-    mp.subscribe(keep)
-    asyncio.run(attempt())
-    assert [message.data for message in given] == [{"n": 1}]
+    assert [message.data for message in mp.read()] == [{"n": 1}]
 
 
 def test_a_reader_reads_in_a_pipeline(conn: Connection, session: OpenSession) -> None:

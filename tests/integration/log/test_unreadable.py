@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-
 import pytest
 
-from milepost import Message, Milepost, db
-from milepost.db import AsyncConnection, Connection
+from milepost import Message, Milepost
+from milepost.db import Connection
 from milepost.errors import UnreadableMessage
-from milepost.log import subscriptions
-from milepost.log.read import Horizon, appended, read_batch
-from milepost.records import Position, RawMessage, RecordedMessage
+from milepost.log.read import Horizon, read_batch
+from milepost.records import Position, RawMessage
 from tests.undecodable import DIGITS, KINDS, append_undecodable
 
 
@@ -61,46 +57,3 @@ def test_a_filter_that_leaves_it_out_never_meets_it(mp: Milepost, conn: Connecti
     append_undecodable(conn)
     expected = mp.append(conn, Message("T", 1))
     assert [message.position for message in mp.read(types=["T"])] == expected
-
-
-@pytest.fixture
-def spoiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is appended in Python can be decoded in Python; so it is spoiled on its way back."""
-
-    def spoil(positions: list[Position], schema: str) -> db.Statement:
-        query, parameters = appended(positions, schema)
-        return query.replace(b"metadata", b"repeat('1', 5000)::json"), parameters
-
-    monkeypatch.setattr(subscriptions, "appended", spoil)
-
-
-@pytest.mark.usefixtures("spoiled")
-def test_an_append_whose_subscriber_cannot_be_given_it_writes_nothing(
-    mp: Milepost, conn: Connection
-) -> None:
-    calls: list[object] = []
-    subscribe(mp, lambda messages: calls.append(messages))
-    with pytest.raises(UnreadableMessage, match="digits"):
-        mp.append(conn, Message("T", 1))
-    assert calls == []
-    assert list(mp.read()) == []
-
-
-@pytest.mark.usefixtures("spoiled")
-def test_the_same_on_an_async_connection(mp: Milepost, url: str) -> None:
-    async def keep(messages: list[RecordedMessage], conn: AsyncConnection) -> None:
-        raise AssertionError
-
-    async def attempt() -> None:
-        conn = await db.connect_async(url)
-        with pytest.raises(UnreadableMessage, match="digits"):
-            await mp.append(conn, Message("T", 1))
-        await conn.close()
-
-    mp.subscribe(keep)
-    asyncio.run(attempt())
-    assert list(mp.read()) == []
-
-
-def subscribe(mp: Milepost, handler: Callable[[list[RecordedMessage]], None]) -> None:
-    mp.subscribe(lambda messages, _: handler(messages))

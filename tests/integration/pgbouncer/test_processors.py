@@ -89,7 +89,7 @@ def test_several_at_once_without_a_transaction(pooled: Milepost, effects: Connec
     seen: list[Position] = []
     lock = Lock()
 
-    @pooled.processor("mail", delivery="at_least_once", handle="message", concurrency=4, inbox=True)
+    @pooled.processor("mail", delivery="at_least_once", handle="message", concurrency=4)
     def mail(message: RecordedMessage) -> None:
         with lock:
             seen.append(message.position)

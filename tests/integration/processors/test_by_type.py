@@ -141,7 +141,7 @@ def test_async_handlers_of_a_processor_share_its_transaction(
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"segments": 4}, {"handle": "message", "concurrency": 4}, {"inbox": True}],
+    [{}, {"segments": 4}, {"handle": "message", "concurrency": 4}],
     ids=str,
 )
 @pytest.mark.parametrize("is_async", [False, True])

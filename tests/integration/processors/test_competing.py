@@ -11,15 +11,13 @@ import pytest
 from milepost import Milepost, RecordedMessage, app, db
 from milepost.checkpoints import CheckpointKey, PostgresCheckpointStore
 from milepost.db import AsyncConnection, Connection
-from milepost.errors import CompetingInstance
 from milepost.processors import Processor
-from milepost.processors.definition import OnConflict
 from milepost.processors.handler_call import Delivery
 from milepost.processors.status import ProcessorStatus
 from milepost.runtime import Timing
 from tests.integration.processors import application, sessions
 from tests.integration.processors.conftest import Put
-from tests.integration.processors.running import Effects, Instance, leave_all, running
+from tests.integration.processors.running import Effects, leave_all, running
 from tests.waiting import wait_until
 
 LOOSE = ("at_least_once", "concurrent")
@@ -41,10 +39,10 @@ class Held:
         assert self.is_released.wait(30)
 
 
-def instance_of(url: str, handler: object, on_conflict: OnConflict = "standby") -> Processor:
+def instance_of(url: str, handler: object) -> Processor:
     """An instance of the same processor, as another process would make it."""
     mp = Milepost(url)
-    options = mp.processor("shared", batch_size=5, poll_seconds=0.05, on_conflict=on_conflict)
+    options = mp.processor("shared", batch_size=5, poll_seconds=0.05)
     return options(handler)
 
 
@@ -83,26 +81,6 @@ def test_two_instances_with_async_handlers_handle_every_message_once(
         for _ in range(10):
             positions += put(7)
         effects.wait_for(len(positions))
-    assert effects.positions() == positions
-
-
-def test_a_second_instance_that_is_told_to_stop_names_both_and_leaves_no_effect(
-    url: str, conn: Connection, effects: Effects, put: Put
-) -> None:
-    held = Held()
-    positions = put(5)
-    with running(instance_of(url, held)) as (active,):
-        assert held.has_begun.wait(30)
-        second = Instance(instance_of(url, leave_all, on_conflict="stop"))
-        sessions.wait_until_one_waits_for_a_lock(conn, "shared")
-        held.is_released.set()
-        error = second.ends()
-        assert isinstance(error, CompetingInstance)
-        assert (error.owner, error.other) == (second.owner, active.owner)
-        assert second.owner in str(error)
-        assert active.owner in str(error)
-        positions += put(1)
-        effects.wait_for(6)
     assert effects.positions() == positions
 
 

@@ -17,15 +17,13 @@ import pytest
 
 from milepost import Milepost, Position, RecordedMessage, db
 from milepost.db import Connection
-from milepost.errors import CompetingInstance
 from milepost.processors import Processor
-from milepost.processors.definition import OnConflict
 from tests.integration.processors.conftest import Put
-from tests.integration.processors.running import Effects, Instance, running
+from tests.integration.processors.running import Effects, running
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[3]
-KINDS = ["batch", "message", "inbox", "concurrent", "concurrent_inbox"]
+KINDS = ["batch", "message", "concurrent"]
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -35,7 +33,6 @@ class Calls:
 
     url: str
     kind: str
-    on_conflict: OnConflict = "standby"
     lock: threading.Lock = field(default_factory=threading.Lock)
     seen: list[tuple[int, Position]] = field(default_factory=list)
 
@@ -54,9 +51,9 @@ class Calls:
         is_batch = self.kind == "batch"
         return Milepost(self.url).processor(
             "mail", delivery="at_least_once", handle="batch" if is_batch else "message",
-            concurrency=4 if self.kind.startswith("concurrent") else None,
-            inbox=self.kind.endswith("inbox"), batch_size=10, poll_seconds=0.05,
-            checkpoint_every=7, checkpoint_seconds=0.2, on_conflict=self.on_conflict,
+            concurrency=4 if self.kind == "concurrent" else None,
+            batch_size=10, poll_seconds=0.05,
+            checkpoint_every=7, checkpoint_seconds=0.2,
         )(many if is_batch else one)  # fmt: skip
 
     def positions(self) -> list[Position]:
@@ -115,18 +112,6 @@ def test_a_slow_handler_keeps_its_turn(
             wait_until(lambda: len(calls.positions()) >= len(positions))
     assert calls.instances() == {0}
     assert calls.positions() == positions
-
-
-def test_an_instance_that_is_to_stop_does_so_before_it_handles_anything(url: str, put: Put) -> None:
-    calls = Calls(url, "message", on_conflict="stop")
-    positions = put(5)
-    with running(calls.instance(0)) as (first,):
-        wait_until(lambda: calls.positions() == positions)
-        second = Instance(calls.instance(1))
-        error = second.ends()
-        assert isinstance(error, CompetingInstance)
-        assert (error.owner, error.other) == (second.owner, first.owner)
-    assert calls.instances() == {0}
 
 
 @kinds

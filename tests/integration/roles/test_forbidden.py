@@ -61,7 +61,7 @@ OWNERS = (
     "insert into milepost.audit (at) values (now())",
     "truncate milepost.jobs",
     "truncate milepost.checkpoints",
-    "drop table milepost.inbox",
+    "drop table milepost.replays",
     "alter table milepost.messages disable trigger all",
     "create or replace function milepost.uuid7() returns uuid language sql return null::uuid",
     "drop function milepost.horizon()",
@@ -118,7 +118,7 @@ FORBIDDEN: dict[Activity, tuple[str, ...]] = {
         "update milepost.jobs set result = ''", "update milepost.dead_letters set data = '1'",
         "update milepost.processors set topics = null", "delete from milepost.processors",
         "delete from milepost.pipelines", "update milepost.pipelines set is_active = false",
-        "update milepost.parked_keys set key = ''", "delete from milepost.inbox",
+        "update milepost.parked_keys set key = ''",
     ),
     "metrics": (
         *SPARK,

@@ -46,14 +46,6 @@ def test_a_writer_of_coroutines_appends(roles: Roles, mp: Milepost) -> None:
     assert len(list(mp.read())) == 301
 
 
-def test_a_writer_with_subscribers_reads_back_what_they_see(roles: Roles, mp: Milepost) -> None:
-    writer, seen = Milepost(roles.make("append", "read")), []
-    writer.subscribe(lambda messages: seen.extend(messages))
-    with writer.connect() as conn:
-        writer.append(conn, Message("One", 1))
-    assert [message.type for message in seen] == ["One"]
-
-
 def test_a_reader_reads_in_every_way(roles: Roles, mp: Milepost, conn: Connection) -> None:
     before = datetime.now(UTC)
     positions = mp.append(conn, *(Message("T", n, key=f"k{n}") for n in range(5)))

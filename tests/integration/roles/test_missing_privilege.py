@@ -158,13 +158,6 @@ def test_what_the_handlers_own_sql_may_not_do_stays_its_own(
     assert isinstance(failed.value.__cause__, psycopg.errors.InsufficientPrivilege)
     assert "milepost grant" not in str(failed.value)
 
-    application.subscribe(lambda _, own: own.execute("select n from secret"))
-    with (
-        application.connect() as own,
-        pytest.raises(psycopg.errors.InsufficientPrivilege),
-    ):
-        application.append(own, Message("T", 1))
-
 
 def test_what_a_handler_asks_of_milepost_is_named_by_its_own_activity(
     roles: Roles, mp: Milepost, conn: Connection

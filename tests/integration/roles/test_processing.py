@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
-from threading import Event
 
 import pytest
 
@@ -20,7 +18,6 @@ from milepost import (
 )
 from milepost.db import AsyncConnection, Connection
 from milepost.errors import HandlerFailed, SegmentsGivenBack
-from milepost.processors.deliver.inbox import Inbox
 from milepost.processors.segments import operations
 from milepost.processors.set_aside import dead_letters
 from milepost.runtime import Timing
@@ -94,19 +91,16 @@ def test_a_processor_of_coroutines_that_starts_at_the_end(
     assert table.seen() == [("a", 2)]
 
 
-def test_an_at_least_once_processor_with_an_inbox(processing: Milepost, table: Table) -> None:
+def test_an_at_least_once_processor(processing: Milepost, table: Table) -> None:
     seen: list[int] = []
 
-    @processing.processor("inbox", delivery="at_least_once", inbox=True)
+    @processing.processor("loose", delivery="at_least_once")
     def handle(messages: list[RecordedMessage]) -> None:
         seen.extend(message.data["n"] for message in messages)
 
-    last = table.append(("a", 1), ("b", 2))[-1]
+    table.append(("a", 1), ("b", 2))
     handle.run("caught_up")
     assert seen == [1, 2]
-    with closing(handle.runtime.connections.lease("inbox", Event())) as lease:
-        inbox = Inbox(handle.definition.options.key, lease, SCHEMA, keep_seconds=0)
-        assert inbox.prune(last) == 2
 
 
 def test_a_concurrent_processor_sets_aside_what_fails(processing: Milepost, table: Table) -> None:

@@ -26,7 +26,6 @@ from milepost.checkpoints import Answer, PostgresCheckpointStore
 from milepost.db import Connection
 from milepost.errors import ArchiveFileBroken, ArchiveUnwritable
 from milepost.log.history import ArchivedFile, Location, files_between
-from milepost.log.history.cold import rows_of
 from milepost.pipeline import history
 from milepost.pipeline.archive import SparkFiles, archive_with_spark, compact_with_spark
 from milepost.pipeline.archive.compact import groups_to_rewrite
@@ -34,6 +33,7 @@ from milepost.pipeline.archive.spark_file import refused_file
 from milepost.pipeline.source import Range, RangeReader, SourceOptions
 from milepost.pipeline.spark.settings import SparkSettings
 from milepost.retry import Retry
+from tests.archiving import rows_of
 from tests.pipeline.archived import Archive
 from tests.pipeline.sourcing import append
 from tests.undecodable import append_undecodable

@@ -13,7 +13,7 @@ QUERY = b"select %(a)s::uuid, %(b)b::json[], %(a)s::uuid, 5 %% 2, %(c)s::integer
 ID = UUID(int=1)
 # What `append` and `put` send.
 SENT = [
-    "append", "append_one", "appended_text", "queue_put", "queue_put_many", "queue_put_many_plain",
+    "append", "append_one", "queue_put", "queue_put_many", "queue_put_many_plain",
     "queue_put_many_traced", "queue_put_plain", "queue_put_traced", "queue_time",
 ]  # fmt: skip
 

@@ -67,8 +67,8 @@ def test_the_defaults_are_exactly_once_in_batches_from_the_beginning() -> None:
     assert (options.delivery, options.handle, options.start_from) == (
         "exactly_once", "batch", "beginning",
     )  # fmt: skip
-    assert (options.on_conflict, options.on_failure) == ("standby", "stop")
-    assert (options.concurrency, options.version, options.inbox) == (None, 1, False)
+    assert options.on_failure == "stop"
+    assert (options.concurrency, options.version) == (None, 1)
     assert (options.topics, options.types, options.retry) == (None, None, Retry())
 
 
@@ -100,13 +100,7 @@ def test_concurrent_handlers_take_one_message_each() -> None:
     assert taken.concurrency == 2
 
 
-def test_an_inbox_is_for_at_least_once() -> None:
-    with pytest.raises(ValueError, match="exactly once needs none"):
-        options(inbox=True)
-    assert options(inbox=True, delivery="at_least_once").inbox
-
-
-@pytest.mark.parametrize("option", ["handle", "delivery", "on_conflict", "on_failure"])
+@pytest.mark.parametrize("option", ["handle", "delivery", "on_failure"])
 def test_a_choice_that_is_none_is_refused_with_the_choices_there_are(option: str) -> None:
     with pytest.raises(ValueError, match=f"{option} is 'mistyped': expected one of"):
         options(**{option: "mistyped"})
@@ -130,7 +124,6 @@ def test_a_name_that_the_table_cannot_hold_is_refused(name: str) -> None:
         ("poll_seconds", -1.0),
         ("checkpoint_every", -1),
         ("checkpoint_seconds", -0.1),
-        ("inbox_seconds", -1),
     ],
 )
 def test_a_number_out_of_range_is_refused_when_the_processor_is_made(

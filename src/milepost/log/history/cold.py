@@ -10,7 +10,7 @@ import hashlib
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -249,17 +249,7 @@ def _no_rows() -> Rows:
     return Rows(schema.empty_table())
 
 
-def rows_of(file: ArchivedFile) -> Iterator[tuple[Any, ...]]:
-    """Every message as a tuple of `COLUMNS`, undecoded: for checks."""
-    opened = ColdFile.open(file)
-    for number in range(opened.metadata.num_row_groups):
-        table = opened.group(number).table
-        yield from zip(*(table.column(name).to_pylist() for name in COLUMNS), strict=True)
-
-
-def batches_of(
-    file: ArchivedFile, columns: Sequence[str], rows: int = _BATCH_ROWS
-) -> Iterator[pa.RecordBatch]:
+def batches_of(file: ArchivedFile, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Some columns of every message, in order. Nothing is kept: for what reads whole files once."""
     opened = ColdFile.open(file)
     place, found = Location(file.location), 0
@@ -269,7 +259,7 @@ def batches_of(
             place.path(file.name), filesystem=place.filesystem(), page_checksum_verification=True
         ) as source,
     ):
-        for batch in source.iter_batches(rows, columns=list(columns)):
+        for batch in source.iter_batches(_BATCH_ROWS, columns=list(columns)):
             found += batch.num_rows
             if batch.num_rows:
                 yield batch.select(list(columns))

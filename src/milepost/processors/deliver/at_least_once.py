@@ -19,7 +19,6 @@ from milepost.processors.set_aside.parking import without
 
 if TYPE_CHECKING:
     from milepost.db import Statement
-    from milepost.processors.deliver.inbox import Inbox
     from milepost.processors.handler_call import Handling
     from milepost.processors.set_aside.parking import Parking
     from milepost.records import RecordedMessage
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class AtLeastOnce(Effects):
     loop: EventLoop | None = None
-    inbox: Inbox | None = None
 
     def apply(
         self, messages: list[RecordedMessage], guard: Statement, parking: Parking | None = None
@@ -51,22 +49,6 @@ class AtLeastOnce(Effects):
             return answer
 
     def handle(self, messages: list[RecordedMessage]) -> None:
-        """Handle what the inbox does not know yet, and record it there; also those that were
-        handled before one failed."""
-        if self.inbox is None:
-            self._call(messages, [])
-            return
-        handled: list[RecordedMessage] = []
-        with guarding(self.schema):
-            fresh = self.inbox.unknown(messages)
-        try:
-            self._call(fresh, handled)
-        finally:
-            if handled:
-                with guarding(self.schema):
-                    self.inbox.record(handled)
-
-    def _call(self, messages: list[RecordedMessage], handled: list[RecordedMessage]) -> None:
         if not self.definition.ordinary:
             raise TypeError(
                 "The handlers checkpoint themselves, so a message handled alone would not be "
@@ -75,7 +57,6 @@ class AtLeastOnce(Effects):
         for arguments in calls(self.definition, messages):
             for handling, seen in invocations(self.definition.ordinary, arguments):
                 finish(handling, handling(seen, self.supply), self.loop)
-            handled += arguments if isinstance(arguments, list) else [arguments]
 
 
 def finish(handling: Handling, result: Any, loop: EventLoop | None) -> None:

@@ -14,7 +14,6 @@ from milepost.runtime import is_server_lost
 
 if TYPE_CHECKING:
     from milepost.processors.definition import Definition
-    from milepost.processors.deliver.inbox import Inbox
     from milepost.processors.segments.claimed_segment import ClaimedSegment
     from milepost.processors.segments.dispatch import Dispatch
     from milepost.processors.segments.serve import Service
@@ -34,10 +33,10 @@ class ThreadLeases:
     loop: EventLoop | None
     schema: str
 
-    def effects(self, supply: Supply = NOTHING, inbox: Inbox | None = None) -> Effects:
+    def effects(self, supply: Supply = NOTHING) -> Effects:
         """How the handlers take effect through this thread's connections, for one segment."""
         if self.definition.options.delivery == "at_least_once":
-            return AtLeastOnce(self.definition, self.sync, self.schema, supply, self.loop, inbox)
+            return AtLeastOnce(self.definition, self.sync, self.schema, supply, self.loop)
         if self.tx is None:
             return ExactlyOnce(self.definition, self.sync, self.schema, supply)
         return ExactlyOnceAsync(self.definition, self.tx, self.schema, supply)

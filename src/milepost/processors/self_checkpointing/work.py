@@ -267,11 +267,6 @@ def refuse_unfit(definition: Definition) -> None:
             "checkpoint passes them, and this one moves later, when its handlers say so. Take "
             "on_failure='stop', and let the handlers set aside what they cannot handle."
         )
-    if definition.mode is not None and options.inbox:
-        raise ValueError(
-            f"Processor {name!r}: an inbox knows what was handled, but the work of handlers that "
-            "checkpoint themselves is durable only later. Leave it out."
-        )
 
 
 def log_mode(definition: Definition) -> None:

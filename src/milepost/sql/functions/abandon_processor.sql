@@ -29,8 +29,6 @@ begin
   where r.processor = abandon_processor.processor and r.version = abandon_processor.version;
   delete from {schema}.instances as i
   where i.processor = abandon_processor.processor and i.version = abandon_processor.version;
-  delete from {schema}.inbox as i
-  where i.processor = abandon_processor.processor and i.version = abandon_processor.version;
   delete from {schema}.processors as p
   where p.name = abandon_processor.processor and p.version = abandon_processor.version;
   return was_known;

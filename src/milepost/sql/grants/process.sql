@@ -3,7 +3,7 @@
 -- replays, because operators reset.
 grant select on
   {schema}.checkpoints, {schema}.processors, {schema}.segments, {schema}.segment_floors,
-  {schema}.instances, {schema}.replays, {schema}.inbox, {schema}.dead_letters, {schema}.parked_keys
+  {schema}.instances, {schema}.replays, {schema}.dead_letters, {schema}.parked_keys
   to {role};
 grant insert, update (transaction_id, "position", epoch, owner, updated_at)
   on {schema}.checkpoints to {role};
@@ -23,7 +23,6 @@ grant
   on {schema}.segments to {role};
 grant insert, update (alive_until, rate, at_most), delete on {schema}.instances to {role};
 grant delete on {schema}.segment_floors to {role};
-grant insert, delete on {schema}.inbox to {role};
 grant
   insert (
     processor, version, transaction_id, "position", message_id, topic, key, type, data, metadata,

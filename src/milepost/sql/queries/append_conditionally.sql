@@ -1,4 +1,4 @@
-select transaction_id, "position", is_new
+select transaction_id, "position"
 from {schema}.append_conditionally(
   %(ids)b::uuid[], %(topics)b::text[], %(keys)b::text[], %(types)b::text[],
   %(data)b::json[], %(metadata)b::json[], %(once)s::boolean, %(newer_key)s::text,

@@ -9,7 +9,6 @@ delete from {schema}.channel_sizes;
 delete from {schema}.channel_rates;
 delete from {schema}.dead_letters;
 delete from {schema}.parked_keys;
-delete from {schema}.inbox;
 delete from {schema}.replays;
 delete from {schema}.segment_floors;
 delete from {schema}.segments;

@@ -9,7 +9,6 @@ import pytest
 from milepost import Milepost, RecordedMessage
 from milepost.db import AsyncConnection, Connection
 from milepost.processors import Processor
-from milepost.processors.definition import OnConflict
 from tests.integration.processors import sessions
 from tests.integration.processors.conftest import Put
 from tests.integration.processors.proxy import Mischief, Proxy, proxied
@@ -30,17 +29,17 @@ class Spoiled:
         self.proxy, self.mischief = proxy, mischief
         self.handled: list[int] = []
 
-    def processor(self, on_conflict: OnConflict = "standby") -> Processor:
+    def processor(self) -> Processor:
         mp = Milepost(self.proxy.url)
-        return mp.processor("spoiled", batch_size=2, on_conflict=on_conflict)(self.handle)
+        return mp.processor("spoiled", batch_size=2)(self.handle)
 
     def handle(self, messages: list[RecordedMessage], tx: Connection) -> None:
         self.note(messages)
         leave_all(messages, tx)
 
-    def processor_async(self, on_conflict: OnConflict = "standby") -> Processor:
+    def processor_async(self) -> Processor:
         mp = Milepost(self.proxy.url)
-        return mp.processor("spoiled", batch_size=2, on_conflict=on_conflict)(self.handle_async)
+        return mp.processor("spoiled", batch_size=2)(self.handle_async)
 
     async def handle_async(self, messages: list[RecordedMessage], tx: AsyncConnection) -> None:
         self.note(messages)
@@ -87,14 +86,13 @@ def test_a_batch_whose_commit_was_lost_is_handled_again(
     assert effects.positions() == positions
 
 
-@pytest.mark.parametrize("on_conflict", ["standby", "stop"])
 def test_a_commit_that_outlives_its_connection_is_no_competing_instance(
-    proxy: Proxy, conn: Connection, effects: Effects, put: Put, on_conflict: OnConflict
+    proxy: Proxy, conn: Connection, effects: Effects, put: Put
 ) -> None:
     """The next session waits for the checkpoint that the old one has yet to commit."""
     spoiled = Spoiled(proxy, Mischief.DELAY_COMMIT)
     positions = put(6)
-    with running(spoiled.processor(on_conflict)):
+    with running(spoiled.processor()):
         wait_until(lambda: proxy.cut)
         sessions.wait_until_one_waits_for_a_lock(conn, "spoiled")
         proxy.is_released.set()

@@ -55,10 +55,6 @@ def at_least_once(mp: Milepost, seen: Seen, **options: object) -> Processor:
     return exactly_once(mp, seen, delivery="at_least_once", **options)
 
 
-def with_inbox(mp: Milepost, seen: Seen, **options: object) -> Processor:
-    return at_least_once(mp, seen, inbox=True, **options)
-
-
 def concurrent(mp: Milepost, seen: Seen, **options: object) -> Processor:
     options |= {"delivery": "at_least_once", "handle": "message", "concurrency": 3}
     return mp.processor("p", retry=PATIENT, **options)(seen.one)  # type: ignore[arg-type]
@@ -101,7 +97,7 @@ class Durable(Checkpointing):
 
 
 MAKES = [
-    exactly_once, exactly_once_async, at_least_once, with_inbox, concurrent, segmented,
+    exactly_once, exactly_once_async, at_least_once, concurrent, segmented,
     segmented_loose, two_handlers, auto,
 ]  # fmt: skip
 ways = pytest.mark.parametrize("make", MAKES)

@@ -185,7 +185,7 @@ def test_an_at_least_once_retry_removes_the_dead_letter(
     is_mended = False
 
     @mp.processor(
-        "moody", handle="message", delivery="at_least_once", concurrency=2, inbox=True,
+        "moody", handle="message", delivery="at_least_once", concurrency=2,
         retry=NEVER_AGAIN, on_failure="skip",
     )  # fmt: skip
     def keep(message: RecordedMessage) -> None:

@@ -33,13 +33,3 @@ def test_a_number_of_segments_that_makes_no_sense_is_refused(segments: int) -> N
 def test_claims_shorter_than_a_beat_is_worth_are_refused() -> None:
     with pytest.raises(ValueError, match="claim_seconds"):
         options(segments=2, claim_seconds=0.1)
-
-
-def test_segments_do_not_go_with_an_inbox() -> None:
-    with pytest.raises(ValueError, match="an inbox is kept by one instance"):
-        options(segments=2, inbox=True, delivery="at_least_once")
-
-
-def test_instances_that_share_do_not_compete() -> None:
-    with pytest.raises(ValueError, match="on_conflict"):
-        options(segments=2, on_conflict="stop")
