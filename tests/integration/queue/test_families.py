@@ -175,10 +175,10 @@ def test_a_pause_leaves_the_limits_of_the_family(conn: Connection) -> None:
 
 
 def test_a_channel_that_was_paused_once_joins_a_family_that_is_set_later(conn: Connection) -> None:
+    put_each(conn, "tenant.a")
     pause_channel(conn, "tenant.a")
     pause_channel(conn, "tenant.a", paused=False)
     set_channel(conn, "tenant.*", Policy(max_concurrency=1))
-    put_each(conn, "tenant.a")
     assert taken(conn) == ["tenant.a"]
 
 
