@@ -154,7 +154,7 @@ def test_a_database_that_is_not_migrated_cannot_be_looked_at(empty_database: str
 
 @pytest.mark.parametrize("order", ["append"])
 def test_a_database_newer_than_the_code_cannot_be_looked_at(cli: Cli, conn: Connection) -> None:
-    conn.execute("insert into milepost.applied_migrations (number, name) values (9999, 'later')")
+    conn.execute("insert into milepost.migrations (number, name) values (9999, 'later')")
     conn.execute("update milepost.log set oldest_code = 9999")
     result = cli.run("doctor")
     assert (result.code, result.stderr) == (2, "")
@@ -375,14 +375,6 @@ DAMAGE = {
           'cleanup', '1 day', now(), now() - interval '1 hour', 'chores', '1', 9,
           now() + interval '1 minute', 'ChannelFull: the channel is full'
         )
-        """,
-    ),
-    "schedule of the previous release": Damage(
-        "schedules",
-        ("--schedule-seconds", "7200"),
-        """
-        insert into milepost.jobs (channel, content, unique_key, run_at)
-        values ('milepost.schedules', '1', 'cleanup', now() - interval '1 hour')
         """,
     ),
     "sequence": Damage(
