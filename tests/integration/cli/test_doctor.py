@@ -523,7 +523,7 @@ def test_a_locked_table_does_not_stop_the_doctor(url: str, monkeypatch: pytest.M
         found = CliRunner().invoke(app_for(words), words)
     facts = json.loads(found.stdout)
     assert found.exit_code == 1
-    assert states(facts)["queue"] == states(facts)["schedules"] == "unknown"
+    assert states(facts)["queue"] == "unknown"
     assert limits == {123.0}
 
 
@@ -544,7 +544,7 @@ def test_a_table_that_may_not_be_read_is_unknown_and_the_rest_is_known(
     assert found.code == 1, found
     unknown = states(found.document())
     assert unknown == dict.fromkeys(
-        ("log", "processors", "pipelines", "queue", "schedules", "archive"), "unknown"
+        ("log", "processors", "pipelines", "queue", "archive"), "unknown"
     )
 
 
