@@ -5,7 +5,7 @@ READY := .venv/.ready
 # Tests start Python many hundred times: without compiled files they take half as long again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test soak check docs bench format schema clean
+.PHONY: demo test soak check docs bench format clean
 
 # Strict: a broken link, or a public name without a docstring, fails. Not quiet, which would hide these warnings from it,
 # too. The variable hides that a later MkDocs will differ.
@@ -39,11 +39,6 @@ bench: $(READY)
 format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
-
-# Write src/milepost/sql/schema.sql from the migrations.
-schema: $(READY)
-	$(BIN)/python -m tests.sql.dump > src/milepost/sql/schema.sql.new
-	mv src/milepost/sql/schema.sql.new src/milepost/sql/schema.sql
 
 clean:
 	rm -rf .venv .peers site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

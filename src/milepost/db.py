@@ -369,7 +369,7 @@ def _append_conflict(error: ServerError) -> AppendConflict:
 
 
 def _about_position(kind: type[MilepostError], error: ServerError) -> MilepostError | None:
-    """None: it is about none, or comes from functions of the previous release, without a detail."""
+    """None: it is about none."""
     if error.detail is None or not issubclass(kind, PositionLost | RangeRemoved | BeyondHorizon):
         return None
     facts = {name: Position.parse(text) for name, text in orjson.loads(error.detail).items()}
@@ -466,20 +466,18 @@ def may_run_on(conn: Connection, schema: str, known: int) -> bool:
 
 
 def oldest_code(conn: Connection, schema: str) -> int:
-    """The last migration that code must know to run on this schema; 0 before migration 10."""
+    """The last migration that code must know to run on this schema."""
     return int(one(conn.execute(sql.query("oldest_code", schema)).fetchone())[0])
 
 
 def applied_number(conn: Connection, schema: str) -> int | None:
     """The number of the last applied migration; None if there is no Milepost schema."""
-    for query in ("applied_number", "applied_number_before_10"):
-        try:
-            with translated(schema), conn.transaction():
-                row = conn.execute(sql.query(query, schema)).fetchone()
-        except NotMigrated:
-            continue
-        return None if row is None else row[0]
-    return None
+    try:
+        with translated(schema), conn.transaction():
+            row = conn.execute(sql.query("applied_number", schema)).fetchone()
+    except NotMigrated:
+        return None
+    return None if row is None else row[0]
 
 
 def plain(conn: Connection, *, binary: bool = False) -> psycopg.Cursor[tuple[Any, ...]]:

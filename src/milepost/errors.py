@@ -1083,15 +1083,6 @@ class UnknownChannel(WithFacts):
         return schema_option(self.schema)
 
 
-class OldSchedule(WithFacts):
-    """A schedule that processes of the previous release still run, in their own way."""
-
-    name: str
-    template = """The schedule {name!r} is still a job of the previous release: nothing was changed.
-        Start an application of this release that has the schedule: milepost run MODULE:NAME. To
-        remove it now: milepost schedules remove {name!q}"""
-
-
 class AppNotFound(MilepostError):
     """`milepost run app:mp` could not find the application."""
 

@@ -112,7 +112,8 @@ def plan(conn: Connection, schema: str, order: LogOrder | None = None) -> list[S
     new tables are never visible with old functions."""
     db.check_server(conn)
     found = db.applied_number(conn, schema) or 0
-    _refuse_foreign(conn, schema, found)
+    if found:
+        _refuse_foreign(conn, schema, found)
     known = sql.migrations()[-1].number
     if found > known:
         if db.may_run_on(conn, schema, known):
@@ -137,8 +138,6 @@ def plan(conn: Connection, schema: str, order: LogOrder | None = None) -> list[S
 def _refuse_foreign(conn: Connection, schema: str, found: int) -> None:
     """A number alone does not say that these are our tables: a migration would fail in the middle
     of its work, or, worse, succeed."""
-    if found < 10:  # in another table
-        return
     applied = dict(conn.execute(sql.query("migration_names", schema)).fetchall())
     for known in sql.migrations():
         if known.number <= found and applied.get(known.number) != known.name:
@@ -158,11 +157,9 @@ def _scripted(step: Step) -> str:
 
 
 def _migration_script(migration: sql.Migration) -> str:
-    bootstrap = sql.bootstrap() if migration.number == 1 else ""
-    table = "migrations" if migration.number < 10 else "applied_migrations"
     return (
-        f"{bootstrap}\n{migration.text}\n"
-        f"insert into {{schema}}.{table} (number, name) "
+        f"{migration.text}\n"
+        "insert into {schema}.migrations (number, name) "
         f"values ({migration.number}, '{migration.name}');\n"
     )
 

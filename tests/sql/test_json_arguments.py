@@ -1,5 +1,5 @@
 """put, put_many, append and append_many take JSON as SQL people write it: json, jsonb, text, and
-literals without a type. What the release before this one calls goes on working."""
+literals without a type."""
 
 from __future__ import annotations
 
@@ -185,52 +185,3 @@ def test_sql_stores_what_python_stores(conn: Connection, value: Any) -> None:
     put(conn, Job("c", value))
     run(conn, "select milepost.put('c', %s)", [json.dumps(value)])
     assert [job.content for job in take(conn, 2)] == [value, value]
-
-
-# What the release before this one runs: word for word the queries that it had.
-OLD_PUT = """
-select milepost.put(
-  %(channel)s, %(content)b,
-  coalesce(%(run_at)s::timestamptz, clock_timestamp() + %(delay)s::interval),
-  %(priority)s, %(max_attempts)s, %(unique_key)s, %(state)b, %(keep_for)s
-)
-"""
-OLD_PUT_PLAIN = "select milepost.put(%(channel)s, %(content)b)"
-OLD_PUT_MANY = """
-select milepost.put_many(
-  %(channels)b::text[], %(contents)b::bytea[],
-  array(
-    select coalesce(given.run_at, clock_timestamp() + given.delay)
-    from unnest(%(run_ats)b::timestamptz[], %(delays)b::interval[])
-      with ordinality as given (run_at, delay, number)
-    order by given.number
-  ),
-  %(priorities)b::integer[], %(max_attempts)b::integer[], %(unique_keys)b::text[],
-  %(states)b::bytea[], %(keep_for)b::interval[]
-)
-"""
-RAW = b"\x00\\not JSON\xff"
-
-
-@pytest.mark.parametrize("state", [None, RAW])
-@pytest.mark.parametrize("threshold", [0, None])
-def test_the_release_before_puts_bytes_as_it_did(
-    conn: Connection, state: bytes | None, threshold: int | None
-) -> None:
-    """With and without prepared statements."""
-    conn.prepare_threshold = threshold
-    row = {
-        "channel": "c", "content": RAW, "run_at": None, "delay": None, "priority": 0,
-        "max_attempts": 25, "unique_key": None, "state": state, "keep_for": None,
-    }  # fmt: skip
-    many = {
-        "channels": ["c", "c"], "contents": [RAW, b""], "run_ats": [None, None],
-        "delays": [None, None], "priorities": [0, 0], "max_attempts": [25, 25],
-        "unique_keys": [None, None], "states": [state, None], "keep_for": [None, None],
-    }  # fmt: skip
-    for _ in range(2):
-        run(conn, OLD_PUT, row)
-        run(conn, OLD_PUT_PLAIN, row)
-        run(conn, OLD_PUT_MANY, many)
-    found = [(job.raw, job.raw_state) for job in take(conn, 10)]
-    assert found == [(RAW, state), (RAW, None), (RAW, state), (b"", None)] * 2

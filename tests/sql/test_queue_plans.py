@@ -101,7 +101,6 @@ STATEMENTS: dict[str, str] = {
     "tick": "select milepost.tick_schedule('hourly', '2020-01-01', now())",
     "register a schedule": "select milepost.register_schedule("
     "'daily', '1 day', null, null, now(), now() + interval '1 day', 'channel7', '')",
-    "schedules of the previous release": "select milepost.overdue_old_schedules('5 s')",
 }
 # How many pages each may touch. A take goes down to 100 channels and their policies, and writes.
 FEW, SOME, MANY = 150, 500, 12_000

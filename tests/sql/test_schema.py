@@ -5,49 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tools.site.sql_reference import tables
 
 from milepost import Message, Milepost, append, db, log, migrate
 from milepost.db import Connection
 from milepost.sql import LogOrder
-from tests.sql.dump import SCHEMA_FILE, VERSION, dump, normalised
 
 OTHER = "other_log"
 
 
-@pytest.mark.parametrize("order", ["append"])
-def test_the_schema_file_equals_the_migrations(url: str, conn: Connection) -> None:
-    if conn.info.server_version // 10000 != VERSION:
-        pytest.skip(f"schema.sql is a dump of PostgreSQL {VERSION}; other versions write another")
-    assert dump(url) == SCHEMA_FILE.read_text("utf-8"), "run: make schema"
-
-
-def test_what_differs_between_two_dumps_of_the_same_is_left_out() -> None:
-    text = """\
---
--- PostgreSQL database dump
---
-
-\\restrict {key}
-
--- Dumped from database version {version}
-
-SET statement_timeout = 0;
-SELECT pg_catalog.set_config('search_path', '', false);
---
--- Name: f(); Type: FUNCTION; Schema: milepost; Owner: -
---
-
-create function f() as $$
--- a comment of ours
-  set x = 1
-$$;
-
-
-\\unrestrict {key}
+TABLES = """
+select relname from pg_class where relnamespace = 'milepost'::regnamespace and relkind = 'r'
 """
-    kept = "create function f() as $$\n-- a comment of ours\n  set x = 1\n$$;\n"
-    assert normalised(text.format(key="one", version="18.4")) == kept
-    assert normalised(text.format(key="two", version="18.5")) == kept
+
+
+@pytest.mark.parametrize("order", ["append"])
+def test_the_file_says_of_every_table_what_it_is_for(conn: Connection) -> None:
+    """The reference is made from the file: it must find all of them there, and their comments."""
+    assert {table.name for table in tables()} == {name for (name,) in conn.execute(TABLES)}
+    assert not [table.name for table in tables() if not table.comment]
 
 
 OBJECTS = """

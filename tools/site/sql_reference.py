@@ -36,18 +36,14 @@ FUNCTION = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 TABLE = re.compile(
-    r"(?P<comment>(?:^--[^\n]*\n)+)^create table \{schema\}\.(?P<name>\w+)", re.MULTILINE
-)
-CREATED = re.compile(
-    r"^CREATE TABLE milepost\.(?P<name>\w+) \((?P<columns>.*?)^\)", re.DOTALL | re.MULTILINE
+    r"(?P<comment>(?:^--[^\n]*\n)*)^create table \{schema\}\.(?P<name>\w+) \((?P<columns>.*?)^\)",
+    re.DOTALL | re.MULTILINE,
 )
 CALL = re.compile(r"\bmilepost\.(\w+)\(")
 INTRODUCTION = (
     "Functions and tables of the schema `milepost`, for programs in any language. What a role "
     "needs to call a function: [Security](../security.md)."
 )
-# Of the migrations themselves; their statement is not in a migration.
-OWN_TABLES = {"applied_migrations"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +87,15 @@ def functions(name: str) -> list[Described]:
 
 @cache
 def tables() -> list[Described]:
-    """As they are now, with the comment of the migration that created them."""
-    migrations = (file.read_text() for file in sorted((SQL / "migrations").glob("*.sql")))
-    comments = {f["name"]: f["comment"] for text in migrations for f in TABLE.finditer(text)}
-    schema = (SQL / "schema.sql").read_text()
+    """As a new database has them."""
+    found = TABLE.finditer((SQL / "schema.sql").read_text())
     return [
-        Described(name, _first_paragraph(comments.get(name, "")), f"milepost.{name} ({columns})")
-        for name, columns in sorted(CREATED.findall(schema))
-        if name not in OWN_TABLES
-    ]
+        Described(
+            table["name"], _first_paragraph(table["comment"]),
+            f"milepost.{table['name']} ({table['columns']})",
+        )
+        for table in sorted(found, key=lambda table: table["name"])
+    ]  # fmt: skip
 
 
 def _names() -> list[str]:

@@ -93,8 +93,7 @@ def pause_channel(
     """Pause a channel or a family, or resume it, whatever else its policy says. One that nothing is
     known of is refused: its name may be misspelt."""
     check_name(name)
-    if paused:
-        refuse_reserved(name)
+    refuse_reserved(name)
     if not db.fetch_one(conn, schema, "queue_channel_exists", name=name)[0]:
         raise UnknownChannel(name, schema)
     db.run(conn, schema, "queue_pause", name=name, paused=paused)

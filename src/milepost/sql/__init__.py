@@ -1,9 +1,10 @@
 """The SQL files and how they become statements.
 
-`migrations/` has the tables, numbered and applied once; `functions/` the functions, one per file,
-replaced whenever they change; `queries/` what Python runs by name; `grants/` the privileges of each
-activity. In all of them `{schema}` is replaced by the quoted name of the schema, and every name is
-qualified with it, so that no search_path can change the meaning of a statement.
+`schema.sql` has the tables, as migration 1; `migrations/` what later releases change in them,
+numbered and applied once; `functions/` the functions, one per file, replaced whenever they change;
+`queries/` what Python runs by name; `grants/` the privileges of each activity. In all of them
+`{schema}` is replaced by the quoted name of the schema, and every name is qualified with it, so
+that no search_path can change the meaning of a statement.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Activity = Literal[
 DEFAULT_SCHEMA = "milepost"
 # The last migration of the previous release, whose code still runs on this release's schema. What
 # that code needs is dropped in the next release at the earliest (docs/upgrading.md).
-OLDEST_CODE = 9
+OLDEST_CODE = 1
 # Only plain lower-case names: they need no escaping where they are rendered, and they leave room
 # for a suffix within PostgreSQL's 63 bytes.
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,47}")
@@ -66,7 +67,8 @@ def query(name: str, schema: str = DEFAULT_SCHEMA) -> bytes:
 
 @cache
 def migrations() -> tuple[Migration, ...]:
-    return tuple(_migration(file) for file in _sql_files(_ROOT / "migrations"))
+    baseline = Migration(1, "baseline", (_ROOT / "schema.sql").read_text("utf-8"))
+    return (baseline, *map(_migration, _sql_files(_ROOT / "migrations")))
 
 
 @cache
@@ -81,11 +83,6 @@ def functions(order: LogOrder) -> str:
 def grants(activity: Activity | Literal["any"]) -> str:
     """The privileges of an activity; `any`: those that all activities need."""
     return (_ROOT / "grants" / f"{activity}.sql").read_text("utf-8")
-
-
-@cache
-def bootstrap() -> str:
-    return (_ROOT / "bootstrap.sql").read_text("utf-8")
 
 
 def checksum(text: str) -> str:

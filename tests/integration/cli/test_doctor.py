@@ -154,7 +154,7 @@ def test_a_database_that_is_not_migrated_cannot_be_looked_at(empty_database: str
 
 @pytest.mark.parametrize("order", ["append"])
 def test_a_database_newer_than_the_code_cannot_be_looked_at(cli: Cli, conn: Connection) -> None:
-    conn.execute("insert into milepost.applied_migrations (number, name) values (9999, 'later')")
+    conn.execute("insert into milepost.migrations (number, name) values (9999, 'later')")
     conn.execute("update milepost.log set oldest_code = 9999")
     result = cli.run("doctor")
     assert (result.code, result.stderr) == (2, "")
@@ -377,14 +377,6 @@ DAMAGE = {
         )
         """,
     ),
-    "schedule of the previous release": Damage(
-        "schedules",
-        ("--schedule-seconds", "7200"),
-        """
-        insert into milepost.jobs (channel, content, unique_key, run_at)
-        values ('milepost.schedules', '1', 'cleanup', now() - interval '1 hour')
-        """,
-    ),
     "sequence": Damage(
         "sequences",
         ("--sequence-percent", "99"),
@@ -531,7 +523,7 @@ def test_a_locked_table_does_not_stop_the_doctor(url: str, monkeypatch: pytest.M
         found = CliRunner().invoke(app_for(words), words)
     facts = json.loads(found.stdout)
     assert found.exit_code == 1
-    assert states(facts)["queue"] == states(facts)["schedules"] == "unknown"
+    assert states(facts)["queue"] == "unknown"
     assert limits == {123.0}
 
 
@@ -552,7 +544,7 @@ def test_a_table_that_may_not_be_read_is_unknown_and_the_rest_is_known(
     assert found.code == 1, found
     unknown = states(found.document())
     assert unknown == dict.fromkeys(
-        ("log", "processors", "pipelines", "queue", "schedules", "archive"), "unknown"
+        ("log", "processors", "pipelines", "queue", "archive"), "unknown"
     )
 
 

@@ -50,7 +50,7 @@ def test_a_port_that_is_in_use_is_our_error(cli: Cli, command: list[str]) -> Non
 def test_a_database_newer_than_the_code_is_refused(
     cli: Cli, conn: Connection, command: str
 ) -> None:
-    conn.execute("insert into milepost.applied_migrations (number, name) values (9999, 'later')")
+    conn.execute("insert into milepost.migrations (number, name) values (9999, 'later')")
     conn.execute("update milepost.log set oldest_code = 9999")
     result = cli.run(command)
     assert is_one_error_line(result)

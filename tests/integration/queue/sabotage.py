@@ -30,7 +30,8 @@ GUARDS: dict[str, tuple[str, str, str]] = {
     "durable limits": ("take_from", " and not is_limited", ""),
     "tick's fence": ("tick_schedule", " and s.next_at = tick_schedule.due_at\n", "\n"),
     "tick's lock": ("tick_schedule", "\n  for update skip locked;", ";"),
-    "registration lock": ("register_schedule", "perform {schema}.await_lock(", "perform concat("),
+    "times of a registered schedule": (
+        "register_schedule", "o.is_same then s.next_at", "false then s.next_at"),
     "lock of what is waited for": ("link_followers", "    for update skip locked\n", ""),
     "lock of the one that waits": (
         "tend_followers", "    order by j.id\n    for update skip locked\n", "    order by j.id\n"),

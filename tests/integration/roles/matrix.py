@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 
 from milepost import Milepost
 from milepost.db import Connection
+from milepost.embedded import EmbeddedServer
 from milepost.grants import ACTIVITIES
 from milepost.sql import LogOrder
 from tests.roles import Roles, role_of
-from tests.sql.dump import fresh_server
 
 FILE = Path(__file__).with_suffix(".txt")
 _HEADER = """\
@@ -86,6 +88,18 @@ def reviewed(order: LogOrder) -> list[str]:
     other = {"append": " [transaction]", "transaction": " [append]"}[order]
     lines = [line for line in FILE.read_text().splitlines() if not line.startswith("#")]
     return sorted(line.removesuffix(f" [{order}]") for line in lines if not line.endswith(other))
+
+
+@contextmanager
+def fresh_server() -> Iterator[EmbeddedServer]:
+    with tempfile.TemporaryDirectory(prefix="milepost-matrix-") as directory:
+        # Ours to open: as root, PostgreSQL runs as another user, who must reach its data.
+        Path(directory).chmod(0o755)
+        server = EmbeddedServer(Path(directory))
+        try:
+            yield server
+        finally:
+            server.stop()
 
 
 def _lines() -> Iterator[str]:

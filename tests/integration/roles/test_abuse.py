@@ -60,14 +60,10 @@ def text(conn: Connection, query: str, *parameters: object) -> str:
         ),
     ],
 )
-@pytest.mark.parametrize("is_regranted", [False, True])
 def test_a_producer_does_only_what_a_put_does(
-    roles: Roles, mp: Milepost, conn: Connection, statement: str, is_regranted: bool
+    roles: Roles, mp: Milepost, conn: Connection, statement: str
 ) -> None:
-    url = roles.make() if is_regranted else roles.make("put")
-    if is_regranted:
-        as_before(roles, url)
-        Milepost(roles.url).grant(role_of(url), "put")
+    url = roles.make("put")
     (held,) = mp.put(conn, Job("c", unique_key="k"))
     with psycopg.connect(url, autocommit=True) as own:
         with pytest.raises(psycopg.Error) as refused:
@@ -75,39 +71,6 @@ def test_a_producer_does_only_what_a_put_does(
         assert refused.value.sqlstate in {InsufficientPrivilege.sqlstate, ReservedChannel.sqlstate}
         assert Milepost(url).put(own, Job("c", unique_key="k")) == [held]
         assert Milepost(url).put(own, Job("c")) == [held + 1]
-
-
-def as_before(roles: Roles, url: str) -> None:
-    """With the privileges that the release before granted to those that put."""
-    roles.run("grant usage on schema milepost to {}", url)
-    roles.run("grant select on milepost.log, milepost.applied_migrations to {}", url)
-    roles.run("grant execute on all functions in schema milepost to {}", url)
-    roles.run(
-        "grant insert (id, channel, content, run_at, status, priority, max_attempts, unique_key, "
-        "state, keep_for, unique_for, trace), select (id, channel, unique_key, status, keep_for, "
-        "result, last_error, finished_at, unique_for), update (unique_for) on milepost.jobs to {}",
-        url,
-    )
-    roles.run("grant insert on milepost.job_dependencies to {}", url)
-    roles.run("grant select (name, max_size, is_policy) on milepost.channels to {}", url)
-    roles.run(
-        "grant select (channel, last_id, jobs), insert (channel, last_id, jobs) "
-        "on milepost.channel_sizes to {}",
-        url,
-    )
-    roles.run("grant usage on sequence milepost.jobs_id_seq to {}", url)
-
-
-@pytest.mark.parametrize("order", ["append"])
-def test_a_producer_of_the_release_before_puts_after_the_migration(
-    roles: Roles, mp: Milepost
-) -> None:
-    url = roles.make()
-    as_before(roles, url)
-    roles.conn.execute("update milepost.log set functions_digest = 'of the release before'")
-    mp.migrate()
-    with psycopg.connect(url, autocommit=True) as own:
-        assert len(Milepost(url).put(own, Job("c", unique_key="k"), *[Job("c")] * 300)) == 301
 
 
 @pytest.mark.parametrize("order", ["append"])

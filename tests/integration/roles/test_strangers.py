@@ -49,15 +49,6 @@ TAKING: dict[str, tuple[str, str]] = {
     ),
     "create_staging": (PREPARE[-1], "the staging table staging_p"),
     "await_lock": ("select milepost.lock_key('k')", "the appends to a key"),
-    "register_schedule": (
-        "select milepost.register_schedule('s', '1 day', null, null, now(), now(), 'c', '')",
-        "the schedule 's'",
-    ),
-    "put_old_schedule": (
-        """select milepost.put_old_schedule(
-        'milepost.schedules', '{"every_seconds": 1}', now(), 's', null)""",
-        "the schedule 's'",
-    ),
     "store_checkpoint": (
         """select milepost.store_checkpoint(
         'p', 1, 0, row(0, 0)::milepost.position, row(0, 1)::milepost.position, 0, 'o')""",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from datetime import timedelta
 
-import psycopg
 import pytest
 
 from milepost import Cancel, Defer, Job, Milepost, Rate, Repeat, TakenJob
@@ -13,11 +12,6 @@ from milepost.db import Connection
 from milepost.errors import ChannelFull, JobFailed
 from milepost.runtime import Timing
 from milepost.sql import LogOrder
-from tests.integration.queue.schedules.previous_release import (
-    make_old_due,
-    old_jobs,
-    old_register,
-)
 from tests.integration.queue.worker.working import working
 from tests.roles import Roles
 from tests.waiting import wait_until
@@ -235,30 +229,11 @@ def test_a_scheduler_registers_changes_and_ticks(
     assert conn.execute("select name from milepost.schedules").fetchall() == [("often",)]
 
 
-def test_a_scheduler_notes_failures_and_takes_over_from_the_previous_release(
-    roles: Roles, mp: Milepost, conn: Connection
-) -> None:
+def test_a_scheduler_notes_failures(roles: Roles, mp: Milepost, conn: Connection) -> None:
     mp.set_channel("full", max_size=1)
     mp.put(conn, Job("full"))
     application = Milepost(roles.make("work"))
     application.schedule("often", Repeat(timedelta(milliseconds=50)), Job("full"))
-    old_register(conn, name="old")
-    make_old_due(conn, 60)
     with working(*application.members()):
         failing = "select from milepost.schedules where name = 'often' and failures > 0"
         wait_until(lambda: conn.execute(failing).fetchone() is not None)
-        ticked = "select from milepost.schedules where name = 'old' and last_job_id is not null"
-        wait_until(lambda: conn.execute(ticked).fetchone() is not None)
-
-
-@pytest.mark.parametrize("is_granted", [True, False])
-def test_a_worker_of_the_previous_release_registers_before_and_after_the_grant(
-    roles: Roles, mp: Milepost, conn: Connection, is_granted: bool
-) -> None:
-    """Its privileges come from the previous release, until they are granted again."""
-    url = roles.make("work")
-    if not is_granted:
-        roles.run("revoke all on table milepost.schedules from {}", url)
-    with psycopg.connect(url, autocommit=True) as own:
-        old_register(own)
-    assert len(old_jobs(conn)) == 1

@@ -1,7 +1,4 @@
-"""What runs before, during and after the upgrade: `milepost run application:mp`.
-
-Works with the release before, too: only what it has is used here.
-"""
+"""What runs before, during and after the upgrade: `milepost run application:mp`."""
 
 from __future__ import annotations
 

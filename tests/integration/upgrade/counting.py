@@ -1,7 +1,4 @@
-"""The pipeline that runs before, during and after the upgrade: `milepost run counting:mp`.
-
-Works with the release before, too: only what it has is used here.
-"""
+"""The pipeline that runs before, during and after the upgrade: `milepost run counting:mp`."""
 
 from __future__ import annotations
 

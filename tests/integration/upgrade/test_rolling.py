@@ -1,14 +1,12 @@
-"""From the release before to this one, without a stop: the old code runs on while the schema is
-migrated under load, then its processes are replaced one by one. Nothing is lost, doubled, or in
-error. The old code is what the repository's own history holds."""
+"""From this release to a made-up next one (releases.py), without a stop: the old code runs on while
+the schema is migrated under load, then its processes are replaced one by one. Nothing is lost,
+doubled, or in error. The release after that drops what the old code needed, and refuses it."""
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import sys
-import tarfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -18,18 +16,15 @@ from pathlib import Path
 
 import pytest
 
-from milepost import db, migrate, sql
+from milepost import db, migrate
 from milepost.db import Connection
+from tests.integration.upgrade.releases import LAST, NEXT_LAST, SOURCE, make_later, make_next
 from tests.waiting import wait_until
 
 HERE = Path(__file__).parent
-ROOT = Path(__file__).parents[3]
-# The last commit of the release before, whose last migration is sql.OLDEST_CODE.
-BEFORE = "6c9a798fd5330aaa3d085c25a9abed6358e35490"
 KINDS = ("plain", "shared", "parking", "job")
 COUNTING = "counting:mp"  # in a process of its own: starting Spark takes seconds
 PATIENCE_SECONDS = 120.0
-STOP_SECONDS = 20.0
 # What a log line or an answer holds where something went wrong.
 TROUBLE = (
     "Traceback",
@@ -42,24 +37,16 @@ TROUBLE = (
 
 
 @pytest.fixture(scope="module")
-def old_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package as it was then, importable from here."""
-    command = ["git", "-C", str(ROOT), "archive", BEFORE, "src"]
-    try:
-        done = subprocess.run(command, capture_output=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("there is no git here, so the release before is not at hand")
-    if done.returncode != 0:
-        pytest.skip("this copy has no history, so the release before is not at hand")
-    place = tmp_path_factory.mktemp("before")
-    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-        archive.extractall(place, filter="data")
-    return place / "src"
+def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Where each release is imported from."""
+    place = tmp_path_factory.mktemp("releases")
+    following = make_next(place)
+    return {"old": SOURCE, "new": following, "later": make_later(following, place)}
 
 
 @dataclass(slots=True)
 class Program:
-    """A process of one of the two releases; what it says goes to a file."""
+    """A process of one of the releases; what it says goes to a file."""
 
     process: subprocess.Popen[str]
     file: Path
@@ -70,15 +57,6 @@ class Program:
     def stop(self) -> None:
         self.process.terminate()
         assert self.process.wait(PATIENCE_SECONDS) == 0, self.says()
-
-    def end(self) -> None:
-        """As service managers do: it is asked to stop, and killed if that takes too long."""
-        self.process.terminate()
-        try:
-            self.process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
 
 
 @dataclass(slots=True)
@@ -127,8 +105,8 @@ def end_of(writer: Program) -> int:
 
 
 @contextmanager
-def fleet_of(url: str, directory: Path, old: Path) -> Iterator[Fleet]:
-    fleet = Fleet(url, directory, {"old": old, "new": ROOT / "src"})
+def fleet_of(url: str, directory: Path, sources: dict[str, Path]) -> Iterator[Fleet]:
+    fleet = Fleet(url, directory, sources)
     try:
         yield fleet
     finally:
@@ -145,11 +123,11 @@ def upgrade(fleet: Fleet, conn: Connection) -> int:
     """All of it; answers with how many messages and jobs there were."""
     conn.execute("create table effects (kind text, n integer)")
     fleet.migrate("old")
-    assert db.applied_number(conn, "milepost") == sql.OLDEST_CODE
+    assert db.applied_number(conn, "milepost") == LAST
     writer, olds = fleet.write("old", 0), [fleet.run("old"), fleet.run("old")]
     wait_for_progress(conn)
     fleet.migrate("new")
-    assert db.applied_number(conn, "milepost") == sql.migrations()[-1].number
+    assert db.applied_number(conn, "milepost") == NEXT_LAST
     wait_for_progress(conn)  # of old code on the new schema
     fleet.migrate("old")  # in a start script: nothing is changed back
     olds.append(fleet.run("old"))
@@ -163,11 +141,18 @@ def upgrade(fleet: Fleet, conn: Connection) -> int:
     next_number = end_of(writer)
     writer = fleet.write("new", next_number)
     wait_for_progress(conn)
+    fleet.migrate("later")
+    wait_for_progress(conn)  # of the next release on the schema of the one after it
     count = end_of(writer)
     wait_until(lambda: fewest(conn, len(KINDS)) >= count, PATIENCE_SECONDS)
     for new in news:
         new.stop()
     return count
+
+
+def check_is_too_old(program: Program) -> None:
+    assert program.process.wait(PATIENCE_SECONDS) != 0
+    assert "pip install --upgrade milepost" in program.says()
 
 
 def wait_for_progress(conn: Connection) -> None:
@@ -179,39 +164,37 @@ def wait_for_progress(conn: Connection) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_processes_are_replaced_one_by_one_while_the_work_goes_on(
-    empty_database: str, old_source: Path, tmp_path: Path
+    empty_database: str, sources: dict[str, Path], tmp_path: Path
 ) -> None:
     with (
         db.connect(empty_database) as conn,
-        fleet_of(empty_database, tmp_path, old_source) as fleet,
+        fleet_of(empty_database, tmp_path, sources) as fleet,
     ):
         count = upgrade(fleet, conn)
         for kind in KINDS:
             found = conn.execute("select n from effects where kind = %s order by n", [kind])
             assert [n for (n,) in found] == list(range(count)), kind
-    check_for_trouble(fleet.programs)
+        check_for_trouble(fleet.programs)
+        check_is_too_old(fleet.run("old"))
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_a_pipeline_is_replaced_while_messages_are_written(
-    empty_database: str, old_source: Path, tmp_path: Path
+    empty_database: str, sources: dict[str, Path], tmp_path: Path
 ) -> None:
     """A pipeline has one driver: the old one goes on while the schema is migrated, and ends before
     the new one starts."""
     with (
         db.connect(empty_database) as conn,
-        fleet_of(empty_database, tmp_path, old_source) as fleet,
+        fleet_of(empty_database, tmp_path, sources) as fleet,
     ):
         fleet.migrate("old")
         writer, old = fleet.write("old", 0), fleet.run("old", COUNTING)
         wait_for_counted(conn)
         fleet.migrate("new")
         wait_for_counted(conn)  # by old code on the new schema
-        # Not after its end: that release lets Spark print a traceback there, now and then, or waits
-        # for Spark in vain. Nothing may be lost or doubled by that.
-        check_for_trouble(fleet.programs)
-        old.end()
+        old.stop()
         new = fleet.run("new", COUNTING)
         wait_for_counted(conn)
         count = end_of(writer)
@@ -219,24 +202,23 @@ def test_a_pipeline_is_replaced_while_messages_are_written(
         new.stop()
         found = conn.execute("select n, seen from counted order by n").fetchall()
         assert found == [(n, 1) for n in range(count)]
-    check_for_trouble([program for program in fleet.programs if program is not old])
+    check_for_trouble(fleet.programs)
 
 
 PLANNED = (
     "take(n)",  # of no channel: whom it calls in turn is planned later
     "take_from(array['emails'], n)",
     "heartbeat(array[n], array[1], interval '1 minute')",
-    "give_back(array[n], array[1])",
 )
 
 
-def test_calls_that_were_planned_before_the_upgrade_still_find_their_functions(
-    empty_database: str, old_source: Path, tmp_path: Path
+def test_calls_of_the_old_release_find_their_functions_planned_before_the_upgrade_or_after_it(
+    empty_database: str, sources: dict[str, Path], tmp_path: Path
 ) -> None:
     """A worker's statement knows its functions from the moment in which it was planned."""
     waited = "(select 1 as n from pg_advisory_lock_shared(1) offset 0)"
     with (
-        fleet_of(empty_database, tmp_path, old_source) as fleet,
+        fleet_of(empty_database, tmp_path, sources) as fleet,
         db.connect(empty_database) as keeper,
         ExitStack() as workers,
         ThreadPoolExecutor(len(PLANNED)) as pool,
@@ -255,6 +237,9 @@ def test_calls_that_were_planned_before_the_upgrade_still_find_their_functions(
             keeper.execute("select pg_advisory_unlock(1)")
         errors = {call: answer.exception(PATIENCE_SECONDS) for call, answer in answers.items()}
         assert errors == dict.fromkeys(PLANNED)
+        for call in PLANNED:
+            statement = f"select from (select 1 as n) as one, milepost.{call}"
+            keeper.execute(statement.encode())
 
 
 def is_waiting_for_lock(conn: Connection, other: Connection) -> bool:

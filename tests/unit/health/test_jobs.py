@@ -19,7 +19,7 @@ TICK = ScheduleStatus(
     "cleanup", timedelta(hours=1), None, None, MOMENT, MOMENT, "chores", is_paused=False,
     last_tick_at=None, last_job_id=None, failures=0, retry_at=None, last_error=None,
     registered_by="me", registered_at=MOMENT, last_seen_at=MOMENT, overdue_seconds=0.0,
-    unseen_seconds=1.0, is_old=False,
+    unseen_seconds=1.0,
 )  # fmt: skip
 
 

@@ -90,7 +90,7 @@ def _cells(schedule: ScheduleStatus) -> dict[str, str]:
     return {
         "schedule": schedule.name,
         "when": schedule.when,
-        "channel": "-" if schedule.is_old else schedule.channel,
+        "channel": schedule.channel,
         "next tick": "-" if schedule.is_paused else _time(schedule.next_at),
         "last tick": "-" if last is None else _time(last),
         "state": ", ".join(_states(schedule)) or "ok",
@@ -110,7 +110,7 @@ def _states(schedule: ScheduleStatus) -> list[str]:
 
 
 def _still_used(schedule: ScheduleStatus) -> str:
-    if schedule.is_orphaned or schedule.is_old:
+    if schedule.is_orphaned:
         return ""
     return f", which {schedule.registered_by} has in its code and adds again when it starts"
 

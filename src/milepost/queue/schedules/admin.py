@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from milepost import db
-from milepost.errors import OldSchedule, UnknownSchedule
+from milepost.errors import UnknownSchedule
 from milepost.queue.schedules.times import from_columns
 
 if TYPE_CHECKING:
@@ -19,8 +19,7 @@ ORPHANED_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class ScheduleStatus:
-    """A schedule, without what it puts. `is_old`: it is still a job of the previous release, and
-    little is known of it."""
+    """A schedule, without what it puts."""
 
     name: str
     every: timedelta | None
@@ -40,7 +39,6 @@ class ScheduleStatus:
     last_seen_at: datetime | None
     overdue_seconds: float  # 0: its tick is not due yet
     unseen_seconds: float | None
-    is_old: bool
 
     @property
     def is_failing(self) -> bool:
@@ -50,19 +48,15 @@ class ScheduleStatus:
     def is_orphaned(self) -> bool:
         """No application that has it in its code has run lately."""
         unseen = self.unseen_seconds
-        return not self.is_old and (unseen is None or unseen > ORPHANED_SECONDS)
+        return unseen is None or unseen > ORPHANED_SECONDS
 
     @property
     def when(self) -> str:
-        if self.is_old:
-            return "previous release"
         return f"every {self.every}" if self.cron is None else f"{self.cron} {self.timezone}"
 
     def next_ticks(self, count: int) -> list[datetime]:
         """The next one, and those after it if this host can compute them."""
         ticks = [self.next_at]
-        if self.is_old:
-            return ticks
         try:
             times = from_columns(self.every, self.cron, self.timezone)
             while len(ticks) < count:
@@ -85,13 +79,13 @@ def find(conn: Connection, schema: str, name: str) -> ScheduleStatus:
 
 def pause(conn: Connection, schema: str, name: str) -> None:
     """It puts nothing until it is resumed."""
-    found = _changeable(conn, schema, name)
+    found = find(conn, schema, name)
     _set_paused(conn, schema, found, found.next_at, is_paused=True)
 
 
 def resume(conn: Connection, schema: str, name: str) -> datetime:
     """It goes on with the first tick after now, which is returned. Those before are left out."""
-    found = _changeable(conn, schema, name)
+    found = find(conn, schema, name)
     now = db.fetch_one(conn, schema, "queue_time")[0]
     times = from_columns(found.every, found.cron, found.timezone)
     _set_paused(conn, schema, found, times.next(found.begun_at, now), is_paused=False)
@@ -100,7 +94,7 @@ def resume(conn: Connection, schema: str, name: str) -> datetime:
 
 def run_now(conn: Connection, schema: str, name: str) -> int:
     """Put its job, besides its ticks; the id of the job."""
-    found = _changeable(conn, schema, name)
+    found = find(conn, schema, name)
     with db.acting(conn, "put"):
         rows = db.fetch_all(conn, schema, "schedule_run", name=found.name)
     for (id_,) in rows:
@@ -113,13 +107,6 @@ def remove(conn: Connection, schema: str, name: str) -> None:
     (removed,) = db.fetch_one(conn, schema, "schedule_remove", name=name)
     if not removed:
         raise UnknownSchedule(name, [schedule.name for schedule in list_schedules(conn, schema)])
-
-
-def _changeable(conn: Connection, schema: str, name: str) -> ScheduleStatus:
-    found = find(conn, schema, name)
-    if found.is_old:
-        raise OldSchedule(name)
-    return found
 
 
 def _set_paused(

@@ -22,7 +22,6 @@ from milepost import db
 from milepost.errors import MilepostError
 from milepost.handlers import storable
 from milepost.owner import owner_name
-from milepost.queue.schedules import old
 from milepost.queue.schedules.schedule import Schedule, register
 from milepost.queue.schedules.times import Times, from_columns
 from milepost.retry import Retry
@@ -49,7 +48,7 @@ class Pace:
     """How often it looks. Tests pass shorter times."""
 
     poll_seconds: float = 1.0  # for what is registered, resumed or changed meanwhile
-    beat_seconds: float = 5.0  # between two looks for schedules of the previous release
+    beat_seconds: float = 5.0  # between two looks whether a mark is due
     seen_seconds: float = 30.0  # between two marks that the application runs
 
 
@@ -60,7 +59,7 @@ class Scheduler:
     schedules: Sequence[Schedule]
     runtime: Runtime
     pace: Pace = field(default_factory=Pace)
-    name: ClassVar[str] = old.CHANNEL
+    name: ClassVar[str] = "milepost.schedules"
     activity: ClassVar[Activity] = "work"
     own_connections: ClassVar[int] = 1  # so that no handler can delay a tick
 
@@ -158,7 +157,6 @@ class Ticking:
         self._beat_at = time.monotonic() + self._pace.beat_seconds
         names, seconds = [each.name for each in self._schedules], self._pace.seen_seconds
         db.run(conn, self._schema, "schedule_seen", names=names, every_seconds=seconds)
-        old.take_over(conn, self._schema, self._pace.beat_seconds)
 
     def _tick(self, conn: Connection, due: Due, since: datetime) -> bool:
         """Whether this scheduler has put it. What fails concerns this schedule alone."""

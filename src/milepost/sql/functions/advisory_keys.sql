@@ -29,12 +29,6 @@ language sql stable as $$
     select
       'the demo', hashtextextended('milepost.demo.{schema}', 0), '{schema}.log', 'update'
     union all
-    select
-      format('the schedule %L', s.name),
-      hashtextextended(s.name, '{schema}.schedules'::regclass::oid::bigint),
-      '{schema}.schedules', 'update'
-    from {schema}.schedules as s
-    union all
     select distinct
       format('the pipeline %L', p.name),
       hashtextextended('milepost.pipeline.{schema}.' || p.name, 0),

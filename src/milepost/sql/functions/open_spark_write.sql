@@ -27,9 +27,6 @@ begin
   if found then
     perform {schema}.drop_old_stagings();
   end if;
-  -- Of the time before roles were noted.
-  update {schema}.spark_writes as w set role = caller
-  where w.query = open_spark_write.query and w.role is null;
   -- Not at each call: all tasks would wait for one another. Before the table is created: see
   -- drop_old_stagings.
   update {schema}.spark_writes as w

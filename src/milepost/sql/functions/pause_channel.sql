@@ -1,7 +1,6 @@
 -- Pause or resume a channel or a family; the limits stay. A smaller family that had no policy gets
 -- a copy of the limits that its channels had. A channel of a paused family cannot be resumed alone.
--- See set_channel(). A reserved channel cannot be paused; one that was paused in an earlier release
--- can be resumed.
+-- See set_channel().
 create or replace function {schema}.pause_channel(name text, paused boolean default true)
 returns void
 language plpgsql volatile as $$
@@ -10,9 +9,7 @@ declare
   is_family constant boolean := right(pause_channel.name, 1) = '*';
 begin
   perform {schema}.refuse_policy(pause_channel.name, paused => pause_channel.paused);
-  if pause_channel.paused then
-    perform {schema}.refuse_reserved(array[pause_channel.name]);
-  end if;
+  perform {schema}.refuse_reserved(array[pause_channel.name]);
   lock table {schema}.channels in exclusive mode;
   update {schema}.channels as c
   set is_paused = pause_channel.paused, updated_at = clock_timestamp()

@@ -50,7 +50,11 @@ begin
   order by a.last_transaction_id desc, a.last_position desc
   limit 1;
   -- Since when it waits is not known of a message that is kept for its number.
-  is_due := plan_archive.is_last or coalesce(policy.archive_requested > after, false) or coalesce(
+  is_due := plan_archive.is_last or coalesce(
+    (policy.requested_transaction_id, policy.requested_position)
+      > ((after).transaction_id, (after).position),
+    false
+  ) or coalesce(
     clock_timestamp() - plan_archive.longest_wait > greatest(
       coalesce(written_at, case when keep_messages is not null then policy.changed_at end),
       case when isfinite(first_at) then first_at + coalesce(age, interval '0') end

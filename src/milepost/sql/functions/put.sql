@@ -86,23 +86,3 @@ begin
   );
 end;
 $$;
-
--- For the release before put_bytes(), which calls it with typed parameters. Drop it in the next
--- release.
-create or replace function {schema}.put(
-  channel text,
-  content bytea,
-  run_at timestamptz default null,
-  priority integer default 0,
-  max_attempts integer default 25,
-  unique_key text default null,
-  state bytea default null,
-  keep_for interval default null
-) returns bigint
-language plpgsql volatile as $$
-begin
-  return {schema}.put_bytes(
-    channel, content, run_at, priority, max_attempts, unique_key, state, keep_for
-  );
-end;
-$$;

@@ -2,8 +2,8 @@
 -- id of the job that has the same unique key in its channel. Takes no lock that another producer or
 -- a worker could wait for; only a put with the same unique key waits, until it is known whether the
 -- first one commits. What `after`, `on_dead`, `replace` and `unique_for` mean: put_conditionally().
--- A reserved channel is refused: see put_old_schedule(). `trace`: the span in which it is put, as a
--- W3C traceparent and, behind a space, its tracestate.
+-- A reserved channel is refused. `trace`: the span in which it is put, as a W3C traceparent and,
+-- behind a space, its tracestate.
 create or replace function {schema}.put_bytes(
   channel text,
   content bytea,
@@ -23,17 +23,7 @@ language plpgsql volatile as $$
 #variable_conflict use_column
 declare
   job_id bigint;
-  is_put boolean;
 begin
-  if starts_with(put_bytes.channel, 'milepost.') then
-    select o.is_put, o.job_run_at, o.job_state into is_put, put_bytes.run_at, put_bytes.state
-    from {schema}.put_old_schedule(
-      put_bytes.channel, put_bytes.content, put_bytes.run_at, put_bytes.unique_key, put_bytes.state
-    ) as o;
-    if not is_put then
-      return null;
-    end if;
-  end if;
   call {schema}.put_job(
     job_id, put_bytes.channel, put_bytes.content, put_bytes.run_at, put_bytes.priority,
     put_bytes.max_attempts, put_bytes.unique_key, put_bytes.state, put_bytes.keep_for,

@@ -88,8 +88,7 @@ begin
         put_conditionally.trace
       )
       on conflict (channel, unique_key)
-        where unique_key is not null
-          and status not in ('ready', 'scheduled', 'running', 'dead', 'done', 'cancelled')
+        where unique_key is not null and status = 'waiting'
         do nothing
       returning id into job_id;
       continue when job_id is null;

@@ -22,11 +22,7 @@ create or replace procedure {schema}.put_job(
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 begin
-  -- A caller may come here past put_bytes(), and the rows of put_old_schedule() are let through.
-  if starts_with(put_job.channel, 'milepost.') and (
-    put_job.channel <> 'milepost.schedules' or put_job.unique_key is null
-    or not exists (select from {schema}.old_schedule_times(put_job.content))
-  ) then
+  if starts_with(put_job.channel, 'milepost.') then
     perform {schema}.refuse_reserved(array[put_job.channel]);
   end if;
   if put_job.unique_key is not null or put_job.after is not null

@@ -124,23 +124,3 @@ begin
   );
 end;
 $$;
-
--- For the release before put_many_bytes(), which calls it with typed parameters. Drop it in the
--- next release.
-create or replace function {schema}.put_many(
-  channels text[],
-  contents bytea[],
-  run_ats timestamptz[] default null,
-  priorities integer[] default null,
-  max_attempts integer[] default null,
-  unique_keys text[] default null,
-  states bytea[] default null,
-  keep_for interval[] default null
-) returns setof bigint
-language plpgsql volatile as $$
-begin
-  return query select {schema}.put_many_bytes(
-    channels, contents, run_ats, priorities, max_attempts, unique_keys, states, keep_for
-  );
-end;
-$$;

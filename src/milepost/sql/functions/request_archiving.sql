@@ -6,8 +6,9 @@ declare
   wanted constant {schema}.position := {schema}.archive_limit();
 begin
   update {schema}.retention
-  set archive_requested = wanted
-  where archive_requested is null or archive_requested < wanted;
+  set requested_transaction_id = (wanted).transaction_id, requested_position = (wanted).position
+  where requested_position is null
+    or (requested_transaction_id, requested_position) < ((wanted).transaction_id, (wanted).position);
   return wanted;
 end;
 $$;

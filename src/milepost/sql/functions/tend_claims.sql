@@ -21,7 +21,7 @@ language plpgsql volatile as $$
 declare
   until constant timestamptz := clock_timestamp() + make_interval(secs => tend_claims.claim_seconds);
 begin
-  -- `claim_seconds` is inserted and never updated: roles of the previous release may not update it.
+  -- `claim_seconds` is inserted and never updated: an owner does not change it.
   insert into {schema}.instances (processor, version, owner, alive_until, rate, claim_seconds)
   values (
     tend_claims.processor, tend_claims.version, tend_claims.owner, until, tend_claims.rate,

@@ -18,9 +18,3 @@ begin
   end if;
 end;
 $do$;
-
--- put_conditionally() replaces jobs itself now. Here, and not in a migration, so that they go when
--- those that called them are replaced. Delete these lines in the next release.
-drop view if exists {schema}.job_replacements;
-drop function if exists {schema}.replace_job();
-drop function if exists {schema}.appending_role();

@@ -3,5 +3,5 @@
 -- execute the functions, unless this was revoked.
 grant usage on schema {schema} to {role};
 grant execute on all functions in schema {schema} to {role};
-grant select (number) on {schema}.applied_migrations, {schema}.migrations to {role};
+grant select (number) on {schema}.migrations to {role};
 grant select on {schema}.log to {role};

@@ -2,4 +2,3 @@
 -- of the owner. Of jobs, the role sees how they ended: status, result and last error.
 grant execute on procedure {schema}.put_job, {schema}.put_jobs to {role};
 grant select (id, status, keep_for, result, last_error) on {schema}.jobs to {role};
-select {schema}.narrow_producer({role_name});

@@ -1,10 +1,9 @@
 -- work: run workers and schedules. In channels, only the columns that count releases and running
--- jobs, not the limits. Content of jobs, because in the release before this one a changed schedule
--- replaces the content of its job.
+-- jobs, not the limits.
 grant select, delete on {schema}.jobs to {role};
 grant update (
   run_at, locked_until, taken, finished_at, kept_until, attempt, failures, status, is_cancelled,
-  content, state, progress, result, last_error, token, priority, has_followers, unique_for, is_begun,
+  state, progress, result, last_error, token, priority, has_followers, unique_for, is_begun,
   is_begin_awaited, crashes
 ) on {schema}.jobs to {role};
 grant select, insert, update, delete on {schema}.job_dependencies, {schema}.job_endings to {role};
@@ -16,9 +15,8 @@ grant select, insert, update (done_per_second, reported_at), delete
 grant usage on sequence {schema}.jobs_taken_seq to {role};
 grant select on sequence {schema}.jobs_id_seq to {role};
 grant select, update on sequence {schema}.jobs_promote_at, {schema}.jobs_recover_at to {role};
--- Not is_paused, which operators set. Deleted when a process of the release before this one
--- registers it.
-grant select, insert, delete on {schema}.schedules to {role};
+-- Not is_paused, which operators set.
+grant select, insert on {schema}.schedules to {role};
 grant update (
   every, cron, timezone, begun_at, next_at, channel, content, run_at, delay, priority, max_attempts,
   unique_key, state, keep_for, replace, unique_for, last_tick_at, last_job_id, failures, retry_at, last_error,

@@ -1,1 +1,1 @@
-select max(number) from {schema}.applied_migrations
+select max(number) from {schema}.migrations

@@ -1,1 +1,1 @@
-select number, name from {schema}.applied_migrations
+select number, name from {schema}.migrations

@@ -29,7 +29,6 @@ select
   )
   or exists (
     select from {schema}.jobs as j
-    where j.status not in ('ready', 'scheduled', 'running', 'dead', 'done', 'cancelled')
-      and j.channel between a.low and a.high
+    where j.status = 'waiting' and j.channel between a.low and a.high
   )
 from asked as a

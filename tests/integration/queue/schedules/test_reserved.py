@@ -21,7 +21,7 @@ INTERNAL = "milepost.schedules"
 
 @pytest.fixture
 def internal(conn: Connection) -> int:
-    """A job in an internal channel, as the previous release keeps schedules."""
+    """A job that somebody has inserted into an internal channel."""
     row = conn.execute(
         "insert into milepost.jobs (channel, content) values (%s, '1') returning id", [INTERNAL]
     ).fetchone()
@@ -116,9 +116,3 @@ def test_there_are_no_workers_for_internal_channels(mp: Milepost) -> None:
     for channel in ("milepost.schedules", "milepost.*"):
         with pytest.raises(ValueError, match="for internal use"):
             mp.worker(channel)(print)
-
-
-def test_a_reserved_channel_that_was_paused_before_can_be_resumed(conn: Connection) -> None:
-    conn.execute("insert into milepost.channels (name, is_paused) values (%s, true)", [INTERNAL])
-    pause_channel(conn, INTERNAL, paused=False)
-    assert conn.execute("select is_paused from milepost.channels").fetchall() == [(False,)]

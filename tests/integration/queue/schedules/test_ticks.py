@@ -142,6 +142,24 @@ def merge_no_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(scheduling, limit, timedelta(days=1))
 
 
+@pytest.mark.parametrize("guard", [None, "times of a registered schedule"])
+def test_two_processes_that_register_it_first_begin_with_the_same_tick(
+    mp: Milepost, conn: Connection, session: OpenSession, guard: str | None
+) -> None:
+    """The later one goes on from the row of the other, which it has not seen at first."""
+    if guard:
+        take_out(conn, guard)
+    first, second = session(), session()
+    thread = threading.Thread(target=register, args=[second, HOURLY, mp.schema])
+    with first.transaction():
+        register(first, HOURLY, mp.schema)
+        kept = next_at(first)
+        thread.start()
+        wait_until(lambda: is_anyone_waiting(conn))
+    thread.join()
+    assert (next_at(conn) == kept) is (guard is None)
+
+
 def tick_in_two_sessions(conn: Connection, session: OpenSession) -> None:
     """The second one ticks while the first has not committed, and again afterwards. The following
     tick is due too."""

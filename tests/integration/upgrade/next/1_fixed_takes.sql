@@ -1,11 +1,10 @@
--- Before columns are added to jobs, while workers of the previous release run. Its functions take()
+-- Before a column is added to jobs, while workers of the previous release run. Its functions take()
 -- and take_from() return rows of jobs. A take that waits for the lock of a migration that adds a
 -- column goes on with a plan for fewer columns, and fails. So until the functions are replaced, in
--- the last step, they return the columns of now, by name. This step must come before any that adds
--- a column to jobs, and locks no table.
+-- the last step, they return the columns of now, by name. This step locks no table.
 --
 -- The former functions are renamed, not dropped: a statement that is just running may still call
--- them, and would fail with "cache lookup failed". The next release drops what ends in _before_14.
+-- them, and would fail with "cache lookup failed". The release after this one drops them.
 do $do$
 declare
   columns constant text := (
@@ -41,10 +40,12 @@ begin
     where p.pronamespace = '{schema}'::regnamespace and p.proretset
       and p.prorettype = '{schema}.jobs'::regtype
   loop
-    execute format('alter function %s rename to %I', found.signature, found.name || '_before_14');
+    execute format('alter function %s rename to %I', found.signature, found.name || '_before_column');
     execute replace(
       pg_get_functiondef(found.id), found.body,
-      regexp_replace(found.fixed_body, '\m' || found.name || '\.', found.name || '_before_14.', 'g')
+      regexp_replace(
+        found.fixed_body, '\m' || found.name || '\.', found.name || '_before_column.', 'g'
+      )
     );
     execute replace(
       regexp_replace(

@@ -1,1 +1,0 @@
-select max(number) from {schema}.migrations

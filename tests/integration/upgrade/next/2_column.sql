@@ -1,0 +1,1 @@
+alter table {schema}.jobs add column note text;
