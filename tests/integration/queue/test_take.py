@@ -14,7 +14,8 @@ from milepost.queue.verbs import complete, take, take_from
 from milepost.queue.worker.rotation import Rotation
 from milepost.records import Job
 from tests.integration.queue.conftest import OpenSession
-from tests.integration.queue.jobs import expire, statuses
+from tests.integration.queue.jobs import duties_due, expire, statuses
+from tests.waiting import wait_until
 
 
 def test_lower_priorities_come_first_then_earlier_times_then_earlier_puts(conn: Connection) -> None:
@@ -198,6 +199,27 @@ def test_taking_is_refused_where_limits_would_not_hold(conn: Connection, level: 
         with pytest.raises(UnsafeTake, match="READ COMMITTED"):
             take(conn, 1)
     assert statuses(conn) == {"ready": 1}
+
+
+def pause_ms(conn: Connection) -> float:
+    """For how long due jobs are not looked for now."""
+    query = """select last_value - extract(epoch from clock_timestamp())::float8 * 1000
+        from milepost.jobs_promote_at"""
+    return float(one(conn.execute(query).fetchone())[0])
+
+
+def test_only_slow_looks_in_a_row_are_followed_by_a_long_pause(conn: Connection) -> None:
+    """One may be slow because the machine is. The next hop of a chain does not wait for it."""
+    conn.execute(
+        """create or replace function milepost.promote_due(max_count integer default 1000)
+        returns bigint language plpgsql as $$ begin perform pg_sleep(0.1); return 0; end $$"""
+    )
+    duties_due(conn)
+    conn.execute("select milepost.queue_duties()")
+    assert pause_ms(conn) <= 50
+    wait_until(lambda: pause_ms(conn) <= 0)
+    conn.execute("select milepost.queue_duties()")
+    assert pause_ms(conn) > 500
 
 
 def test_more_due_jobs_than_are_promoted_at_once_become_ready(conn: Connection) -> None:

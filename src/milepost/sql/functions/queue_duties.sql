@@ -1,9 +1,10 @@
 -- Periodic work that every take() helps with: promote, tell jobs that wait for others, recover,
 -- purge, age. None takes more than a tenth of the time, however slow a long snapshot makes it; but
--- to tell a job does not count, because each hop of a chain would delay the next one. Checking what
--- to promote is usually cheap, and then writes nothing. A session that starts to recover records it first, so that the others do
--- not recover too. A crash may undo what was done here in a take that is not durable: it is done
--- again then.
+-- to tell a job does not count, because each hop of a chain would delay the next one. Nor does one
+-- slow look among quick ones: the machine may have held it up. Checking what to promote is usually
+-- cheap, and then writes nothing. A session that starts to recover records it first, so that the
+-- others do not recover too. A crash may undo what was done here in a take that is not durable: it is
+-- done again then.
 create or replace function {schema}.queue_duties() returns void
 language plpgsql volatile as $$
 declare
@@ -32,7 +33,9 @@ begin
     end if;
     -- It has reached its limit: there may be more.
     if promoted < 1000 and done > started + 1 or started < due then
-      done := setval('{schema}.jobs_promote_at', done + least(30000, 10 * (done - started)));
+      done := setval('{schema}.jobs_promote_at', done + least(
+        case when started - due > 5000 then 50 else 30000 end, 10 * (done - started)
+      ));
     end if;
   end if;
   due := coalesce(pg_sequence_last_value('{schema}.jobs_recover_at'), 0);
