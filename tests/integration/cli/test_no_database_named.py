@@ -26,7 +26,9 @@ def place(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_command_says_in_one_line_that_it_uses_the_embedded_server(place: Path) -> None:
     misspelt = Cli("", {"MILEPOST_URI": SECRET, "DATABASE_URL": SECRET})
     migrated = misspelt.run("migrate", "--json")
-    assert (migrated.code, "0001_log" in json.dumps(migrated.document())) == (0, True), migrated
+    assert (migrated.code, "0001_baseline" in json.dumps(migrated.document())) == (0, True), (
+        migrated
+    )
     (line,) = migrated.stderr.splitlines()
     assert "DATABASE_URL, MILEPOST_URI: set, but not read" in line
     assert f"the embedded PostgreSQL in {place.resolve()}." in line

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from milepost import Defer, Milepost, TakenJob, db, migrate, sql
-from milepost.db import Connection, one
+from milepost import Defer, Milepost, TakenJob
+from milepost.db import Connection
 from milepost.errors import InvalidJob
 from milepost.queue import admin, put
 from milepost.queue.put import PUT_AT_MOST
@@ -144,18 +144,3 @@ def test_the_verbs_take_the_nearest_time(conn: Connection) -> None:
     defer(conn, [deferred], [timedelta(days=3_000_000)])
     fail(conn, [failed], [timedelta(days=3_000_000)])
     assert [job.run_at.year for job in admin.list_jobs(conn, "milepost")] == [9999, 9999]
-
-
-def test_a_migration_moves_such_jobs_to_the_nearest_time(empty_database: str) -> None:
-    with db.connect(empty_database) as conn:
-        for step in migrate.plan(conn, "milepost", "append"):
-            if step.name >= "0016":
-                break
-            with conn.transaction():
-                conn.execute(step.text.encode())
-        insert(conn, *EARLY, "infinity")
-        migrate.migrate(conn, "milepost")
-        assert db.applied_number(conn, "milepost") == sql.migrations()[-1].number
-        assert len(take(conn, 9)) == len(EARLY)
-        row = conn.execute("select status::text, run_at from milepost.jobs where id = 4")
-        assert one(row.fetchone()) == ("scheduled", datetime(9999, 12, 30, tzinfo=UTC))
