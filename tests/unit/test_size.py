@@ -70,7 +70,7 @@ BUDGET = {
     "src: lines": 53_900,
     "src: files": 450,
     "src: files of more than 450 lines": 3,
-    "sql: lines": 13_000,
+    "sql: lines": 13_050,
     "sql: query files": 302,
     "sql: functions": 233,
     "tests: lines": 82_200,
