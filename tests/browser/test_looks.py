@@ -16,6 +16,7 @@ from milepost.processors.set_aside.skip import skip
 from milepost.retry import Retry
 from tests import operated
 from tests.browser.conftest import Shown
+from tests.waiting import wait_until
 
 PATHS = (
     "/", "/log", "/log/0:1?payload=1", "/processors", "/processors/works", "/dead-letters",
@@ -209,7 +210,13 @@ def test_a_wrong_token_is_refused_and_the_right_one_lets_in(
     page.wait_for_load_state()  # with its style
     for scheme in in_both_schemes(page):
         assert (scheme, page.evaluate(CHECK)) == (scheme, [])
-    page.get_by_label("Token").fill(token)
-    page.keyboard.press("Enter")
-    expect(page.locator("h1")).to_have_text("Log")
+
+    def enters() -> bool:
+        """For a moment after a wrong token, no other one is looked at."""
+        page.get_by_label("Token").fill(token)
+        with page.expect_navigation():
+            page.keyboard.press("Enter")
+        return page.locator("h1").text_content() == "Log"
+
+    wait_until(enters)
     assert page.evaluate("document.cookie") == ""

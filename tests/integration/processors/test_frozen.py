@@ -46,18 +46,21 @@ from tests.integration.processors.test_frozen import CLAIM_SECONDS, KINDS
 url, kind = sys.argv[1:]
 mp = Milepost(url)
 
+def say(what):  # the line as one piece, beside other threads
+    print(f"{what}\\n", end="", flush=True)
+
 @mp.processor("frozen", **KINDS[kind], claim_seconds=CLAIM_SECONDS, poll_seconds=0.05)
 def keep(messages, *tx):
     if tx:
         leave_all(messages, tx[0])
-    print("handling", flush=True)
+    say("handling")
     sys.stdin.readline()
     try:
         with mp.connect() as own:
             (tx[0] if tx else own).execute("select")
-        print("went on", flush=True)
+        say("went on")
     except Exception as error:
-        print(type(error).__name__, flush=True)
+        say(type(error).__name__)
         raise
 
 mp.run()
