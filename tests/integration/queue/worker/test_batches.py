@@ -290,7 +290,7 @@ def test_a_list_whose_time_is_up_fails_and_the_worker_goes_on(
 
         def send(jobs: list[TakenJob]) -> None:
             if is_slow(jobs):
-                is_free.wait(60)
+                is_free.wait(PATIENCE_SECONDS)
 
         def send_in(jobs: list[TakenJob], tx: Connection) -> None:
             send(jobs)

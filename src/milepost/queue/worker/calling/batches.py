@@ -62,15 +62,13 @@ class Batching(HandlerPool):
             (failed if job.failures else fresh).append(job)
             is_full = len(fresh) + len(failed) >= self._options.batch
             job = None if is_full else self._next()
-        self._buffer.lists.add(first)
         try:
             if fresh:
-                yield fresh
+                yield from self._counted(fresh)
             while failed:
                 yield from self._alone(failed.pop(0))
-        finally:
-            self._buffer.lists.discard(first)
-            for each in failed:  # closed early: the thread was abandoned
+        finally:  # closed early: the thread was abandoned
+            for each in failed:
                 self._settler.ended(Ending(each, Kind.GIVE_BACK))
 
     def _alone(self, job: TakenJob) -> Iterator[list[TakenJob]]:
@@ -78,9 +76,18 @@ class Batching(HandlerPool):
         if self._is_closed:
             self._settler.ended(Ending(job, Kind.GIVE_BACK))
         elif may_begin(job):
-            yield [job]
+            yield from self._counted([job])
         else:
             self._put_aside(job)
+
+    def _counted(self, jobs: list[TakenJob]) -> Iterator[list[TakenJob]]:
+        """While it is handled, or until its thread is abandoned."""
+        first, lists = jobs[0], self._buffer.lists
+        lists.add(first)
+        try:
+            yield jobs
+        finally:
+            lists.discard(first)
 
     def _endings(self, jobs: Sequence[TakenJob], answer: object) -> list[Ending]:
         return endings_of(jobs, answer, self._ending_of_error)

@@ -79,6 +79,7 @@ class Threads(HandlerPool):
 
     def _give_up(self, call: Call, abandoned: int) -> None:
         """The time of its jobs is up: the handler has no say any more."""
+        self._buffer.lists.difference_update(call.jobs)
         for job in call.jobs:
             job.lost = True
             self._failed(job, JobTimedOut(job.id, call.seconds))
