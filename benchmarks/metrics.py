@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from statistics import median
-from typing import TYPE_CHECKING, LiteralString
+from typing import TYPE_CHECKING
 
 from benchmarks.figure import AtMost, Comparison, Figure
 from milepost import db
@@ -43,6 +43,7 @@ _FILL = (
     cross join lateral (select case
       when number %% 100 = 0 then 'running' when number %% 100 = 1 then 'dead'
       when number %% 10 = 2 then 'scheduled' else 'ready' end) as chosen (status)""",
+    "analyze",
 )
 
 
@@ -50,15 +51,12 @@ def measure(bench: Workbench) -> list[Comparison]:
     with bench.database() as url, db.connect(url) as conn:
         sizes = fill(url, bench)
         name = f"metrics(), {sizes['messages']:,} messages, {sizes['jobs']:,} jobs"
-        fresh = _compared(bench, conn, f"{name}, never vacuumed", "analyze")
-        # As autovacuum leaves tables of this size.
-        return [*fresh, *_compared(bench, conn, name, "vacuum")]
+        fresh = _compared(bench, conn, f"{name}, never vacuumed")
+        conn.execute("vacuum")  # as autovacuum leaves tables of this size
+        return [*fresh, *_compared(bench, conn, name)]
 
 
-def _compared(
-    bench: Workbench, conn: Connection, name: str, before: LiteralString
-) -> list[Comparison]:
-    conn.execute(before)
+def _compared(bench: Workbench, conn: Connection, name: str) -> list[Comparison]:
     pairs = [
         (_typical(conn, "select milepost.metrics()"), _typical(conn, "select 1"))
         for _ in range(bench.choose(5, 1))
