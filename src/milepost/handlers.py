@@ -117,7 +117,7 @@ def refuse_misspelt(where: str, given: Iterable[str], options: type) -> None:
 
 
 def users_frames(trace: TracebackType | None) -> TracebackType | None:
-    """Of the error of a handler, without the frames that called it."""
+    """The traceback of a handler's error, without the frames that called it."""
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
         trace = trace.tb_next
     return trace

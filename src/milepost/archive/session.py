@@ -43,7 +43,7 @@ RETRY = Retry(limit=4, first_seconds=1.0, longest_seconds=60.0)
 
 @dataclass(slots=True)
 class Request:
-    """What a run that ends by itself has asked of the archiver that works."""
+    """The request of a run that ends by itself to the archiver that works."""
 
     up_to: Position | None = None
 

@@ -85,7 +85,7 @@ def store_statement(
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """Of a segment's checkpoint, past messages that were filtered out."""
+    """A move of a segment's checkpoint past messages that were filtered out."""
 
     key: CheckpointKey
     expected: Position

@@ -87,7 +87,7 @@ def _parsed(line: bytes) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Of two values of one name, a parser keeps the last."""
+    """Refuse two values of one name: a parser keeps the last."""
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:

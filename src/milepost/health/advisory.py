@@ -28,7 +28,7 @@ class AdvisoryLock:
 
 
 def advisory_check(found: Sequence[AdvisoryLock], limits: Limits) -> Check:
-    """Those of a moment are as they should be: appends and puts take locks, too."""
+    """Leave out locks held for a moment: appends and puts take them too."""
     lasting = [s for s in found if s.seconds is None or s.seconds >= limits.warn_seconds]
     what = count(len(lasting), "lock")
     detail = f"{what} of ours to look at" if lasting else "no lock of ours is misused"

@@ -160,7 +160,7 @@ def child_commands(
 
 
 def refuse_unreachable(mp: Milepost, *, is_patient: bool) -> None:
-    """What none of the processes could do is said once. They wait for a server that is away."""
+    """Report once what no process could do. They wait for a server that is away."""
     try:
         with mp.connect():
             pass
